@@ -22,16 +22,16 @@ fn main() {
     report(&drumfire, work.path(), &out);
 }
 
-/// The live view of a race, ten seconds after it began.
+/// Picture of the live view of a race, ten seconds after its start.
 fn race(drumfire: &Drumfire, work: &Path, file: &Path) {
     let terminal = Terminal::sized(ROWS, COLUMNS);
     let command = drumfire.command(work, "race --seconds 14 --ramp 1 --out race");
     let mut run = terminal.start(&command);
-    // It is drawn when all is prepared.
+    // The screen is drawn once the run is prepared.
     run.await_that(LIMIT, |run| run.seen().contains("\x1b[?1049h"));
     let begun = Instant::now();
     run.await_that(LIMIT, |_| begun.elapsed() > Duration::from_secs(11));
-    // A picture is whole when nothing has come for a moment.
+    // A picture is complete when no output has come for a moment.
     let last = Cell::new((0, Instant::now()));
     run.await_that(LIMIT, |run| {
         let now = run.seen().len();
@@ -48,7 +48,7 @@ fn race(drumfire: &Drumfire, work: &Path, file: &Path) {
     println!("{}", file.display());
 }
 
-/// The page of a sweep over depth, as it begins.
+/// Picture of the report of a sweep over depth, in its initial state.
 fn report(drumfire: &Drumfire, work: &Path, out: &Path) {
     let Some(chromium) = require("chromium") else { return };
     let sweep = "sweep race --axis outstanding=1,2,4,8,16,32 --axis size=512,4k --repeats 3 \

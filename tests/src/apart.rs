@@ -1,5 +1,4 @@
-//! A network namespace with a pair of virtual Ethernet ports to it: another host, as far as
-//! addresses and wires tell.
+//! A network namespace with a veth pair to it: another host, by its addresses and wires.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,23 +6,23 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Drumfire, require, skip};
 
-/// The namespace. It goes with this value.
+/// A network namespace, removed on drop.
 #[derive(Debug)]
 pub struct Apart {
     name: String,
-    /// The address behind its port.
+    /// Address at the far end of its veth pair.
     pub address: String,
 }
 
 impl Apart {
-    /// Makes one. Where that is not possible the calling test is recorded as skipped.
+    /// Creates a namespace. If that is not possible, the calling test is recorded as skipped.
     pub fn new() -> Option<Apart> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let ip = require("ip")?;
         let number = std::process::id() % 4000 * 8 + COUNT.fetch_add(1, Ordering::Relaxed) % 8;
         let (name, [ours, theirs]) =
             (format!("dfns{number}"), ["a", "b"].map(|end| format!("df{end}{number}")));
-        // Both ends have a quarter of 10.213/16 that no other test of this host has.
+        // Both ends are in a /30 of 10.213/16 that no concurrent test of this host uses.
         let net =
             |end: u32| format!("10.213.{}.{}", number * 4 / 256 % 256, number * 4 % 256 + end);
         let (near, far) = (format!("{}/30", net(1)), format!("{}/30", net(2)));
@@ -48,7 +47,7 @@ impl Apart {
         Some(apart)
     }
 
-    /// A call of the program in it, arguments separated by blanks, started in `folder`.
+    /// A call of the program in the namespace, arguments separated by blanks, started in `folder`.
     pub fn command(&self, drumfire: &Drumfire, folder: &Path, args: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name]).arg(drumfire.path());

@@ -1,5 +1,5 @@
-//! A proxy between an initiator and its target, which holds back the response of one read. To both
-//! ends it looks like a target that has lost the read.
+//! A proxy between an initiator and its target, which withholds the response of one read. Both ends
+//! see a target that has lost the read.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Bytes of each read: identifies its response by length.
 pub const READ_BYTES: usize = 512;
-/// Number of the read whose response is held back, counted over all connections.
+/// Number of the read whose response is withheld, counted over all connections.
 const WHICH: u32 = 100;
 
 /// Protocol of the proxy.
@@ -25,7 +25,7 @@ pub enum Speech {
 /// Fate of the response.
 #[derive(Clone, Copy, Debug)]
 pub enum Fate {
-    /// Dropped.
+    /// The response is dropped.
     Lost,
     /// Replaced after this time by a status: unrecovered read error. NVMe/TCP only.
     Fails(Duration),
@@ -33,7 +33,7 @@ pub enum Fate {
     Damaged(Duration),
 }
 
-/// A portal on loopback. Its threads end with their connections.
+/// A proxy on loopback. Its threads end with their connections.
 #[derive(Debug)]
 pub struct Between {
     /// Port for the initiator.
@@ -84,7 +84,7 @@ struct Carrier {
     fate: Fate,
     /// Read responses so far.
     reads: Arc<AtomicU32>,
-    /// Responses held back on this connection.
+    /// Number of withheld responses on this connection.
     kept: u32,
 }
 
@@ -126,7 +126,7 @@ impl Carrier {
         Ok(pdu)
     }
 
-    /// Whether it is the last Data-In of a read, with its status.
+    /// Whether a PDU is the last Data-In of a read, with its status.
     fn is_answer(&self, pdu: &[u8]) -> bool {
         match self.speech {
             // Data-In with the S bit, C2HData with LAST_PDU and SUCCESS.
@@ -153,7 +153,7 @@ fn send_later(to: &Arc<Mutex<TcpStream>>, pdu: Vec<u8>, after: Duration) {
     });
 }
 
-/// A completion of NVMe/TCP with status unrecovered read error, in place of the data.
+/// A completion of NVMe/TCP with status unrecovered read error, replacing the data.
 fn failure(data: &[u8]) -> Vec<u8> {
     let mut capsule = vec![5, 0, 24, 0, 24, 0, 0, 0];
     capsule.resize(24, 0);

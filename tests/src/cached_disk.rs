@@ -1,4 +1,4 @@
-//! An NBD server with a slow medium and a cache of known size before it.
+//! An NBD server with a slow medium and a cache of known size in front.
 
 use std::collections::{HashSet, VecDeque};
 use std::io::{Result, Write};
@@ -10,23 +10,23 @@ use std::time::Duration;
 use crate::Chance;
 use crate::late_disk::{DISCONNECT, READ, REPLY_MAGIC, negotiate, part, take};
 
-/// The server. It takes reads alone, and its threads end with the test.
+/// The server. Only reads are supported, and the threads end with the test.
 #[derive(Debug)]
 pub struct CachedDisk {
     /// The port on loopback.
     pub port: u16,
 }
 
-/// What it keeps.
+/// Size and timing of the disk and its cache.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// Length of the volume, a multiple of the block.
     pub bytes: u64,
     /// Length of every read.
     pub block_bytes: u64,
-    /// Blocks that the cache holds: those that were read last.
+    /// Blocks in the cache: those read last.
     pub cached_blocks: usize,
-    /// What a block takes that the cache does not hold.
+    /// Latency of a block that is not in the cache.
     pub takes: Duration,
 }
 
@@ -37,7 +37,7 @@ struct Cache {
 }
 
 impl Cache {
-    /// Whether it holds a block; if not, it does from now on.
+    /// Whether a block is cached; if not, it is from now on.
     fn hits(&mut self, block: u64, most: usize) -> bool {
         if most == 0 || self.held.contains(&block) {
             return most > 0;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::skip;
 
-/// A control group (cgroup v1 or v2) with one setting, removed on drop.
+/// A cgroup (v1 or v2) with one setting, removed on drop.
 #[derive(Debug)]
 pub struct ControlGroup(PathBuf);
 
@@ -13,7 +13,7 @@ pub struct ControlGroup(PathBuf);
 type Setting<'a> = [&'a str; 3];
 
 impl ControlGroup {
-    /// Creates one. If the system refuses, the calling test is recorded as skipped.
+    /// Creates a cgroup. If the system refuses, the calling test is recorded as skipped.
     pub fn with(v1: Setting<'_>, v2: Setting<'_>) -> Option<ControlGroup> {
         let name = format!("drumfire-test-{}-{}", std::process::id(), crate::free_port());
         let root = Path::new("/sys/fs/cgroup");
@@ -36,12 +36,12 @@ impl ControlGroup {
         Some(group)
     }
 
-    /// Its path.
+    /// Path of the cgroup.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// The same command, run inside it.
+    /// Wraps a command so that it runs inside the cgroup.
     pub fn put(&self, inner: &Command) -> Command {
         let mut command = Command::new("sh");
         let procs = self.0.join("cgroup.procs");
@@ -56,7 +56,7 @@ impl ControlGroup {
 
 impl Drop for ControlGroup {
     fn drop(&mut self) {
-        // A leftover without processes harms nobody.
+        // A leftover without processes is harmless.
         let _ = std::fs::remove_dir(&self.0);
     }
 }

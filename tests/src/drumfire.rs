@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Finished, IQN, NQN, Running, run, skip};
 
-/// A target is ready in milliseconds; a busy machine may take longer.
+/// Time limit until a target is ready, which takes milliseconds; a busy machine may take longer.
 const READY_LIMIT: Duration = Duration::from_secs(300);
 
 /// The program `drumfire`.
@@ -14,7 +14,7 @@ const READY_LIMIT: Duration = Duration::from_secs(300);
 pub struct Drumfire(PathBuf);
 
 impl Drumfire {
-    /// The program `DRUMFIRE_BIN`, or the newer of the release and debug builds beside this test:
+    /// The program `DRUMFIRE_BIN`, or the newer of the release and debug builds next to this test:
     /// an old one would test outdated code. If there is none, the calling test is recorded as
     /// skipped.
     pub fn find() -> Option<Drumfire> {
@@ -34,24 +34,24 @@ impl Drumfire {
         found.map(Drumfire)
     }
 
-    /// Its path.
+    /// Path of the program.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A call of it, arguments separated by blanks, started in `folder`.
+    /// A call of the program, arguments separated by blanks, started in `folder`.
     pub fn command(&self, folder: &Path, args: &str) -> Command {
         let mut command = Command::new(&self.0);
         settle(&mut command, folder, args);
         command
     }
 
-    /// Runs it to its end.
+    /// Runs the program to its end.
     pub fn run(&self, folder: &Path, args: &str, limit: Duration) -> Finished {
         run(&mut self.command(folder, args), limit)
     }
 
-    /// Runs it on these CPUs only, in taskset's syntax.
+    /// Runs the program on these CPUs only, in taskset's syntax.
     pub fn run_on(&self, cores: &str, folder: &Path, args: &str, limit: Duration) -> Finished {
         let mut by = Command::new("taskset");
         by.args(["-c", cores]).arg(&self.0);
@@ -65,7 +65,7 @@ impl Drumfire {
         self.serve_with(&volumes.join(" "))
     }
 
-    /// Serves what these arguments say on free ports.
+    /// Serves with these arguments on free ports.
     pub fn serve_with(&self, args: &str) -> Served {
         self.serve_at([0, 0], args)
     }
@@ -99,7 +99,7 @@ fn newest(paths: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
     paths.into_iter().filter(|path| path.is_file()).max_by_key(written)
 }
 
-/// The port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it is printed.
+/// Port in the line `ready iscsi=127.0.0.1:PORT nvme-tcp=…`, once it is printed.
 fn port(stdout: &str, protocol: &str) -> Option<u16> {
     let (line, _) = stdout.split_once('\n')?;
     let address =
@@ -112,9 +112,9 @@ fn port(stdout: &str, protocol: &str) -> Option<u16> {
 pub struct Served {
     /// The process.
     pub running: Running,
-    /// Its iSCSI port, on loopback.
+    /// iSCSI port on loopback.
     pub port: u16,
-    /// Its NVMe/TCP port.
+    /// NVMe/TCP port on loopback.
     pub nvme_port: u16,
 }
 
@@ -124,12 +124,12 @@ impl Served {
         format!("iscsi://127.0.0.1:{}", self.port)
     }
 
-    /// The volume of a target with one.
+    /// URI of the volume over iSCSI.
     pub fn uri(&self, name: &str) -> String {
         format!("{}/{IQN}:{name}/1", self.portal())
     }
 
-    /// The same volume over NVMe/TCP.
+    /// URI of the volume over NVMe/TCP.
     pub fn nvme_uri(&self, name: &str) -> String {
         format!("nvme+tcp://127.0.0.1:{}/{NQN}:{name}/1", self.nvme_port)
     }

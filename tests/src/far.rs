@@ -1,4 +1,4 @@
-//! A server of one volume, ours or another's, that is killed and comes back at its port.
+//! A server of one volume, ours or a third party's, that is killed and restarts at its port.
 
 use std::fs;
 use std::net::TcpStream;
@@ -11,19 +11,19 @@ use rustix::process::Signal;
 use crate::{Chance, Drumfire, IQN, NQN, Patience, Running, Tgt, free_port, qemu_nbd, require};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// How a write cache is described that is lost with its process.
+/// Schedule of a write cache that is lost with its process.
 const CACHE: &str = "name = 'a cache'\nseed = 7\n[cache]\nsize = '1m'\n";
 
 /// Server programs and protocols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Ours over iSCSI.
+    /// This project's server, over iSCSI.
     Iscsi,
-    /// Ours over NVMe/TCP.
+    /// This project's server, over NVMe/TCP.
     Nvme,
-    /// Ours over NBD.
+    /// This project's server, over NBD.
     Nbd,
-    /// QEMU's, over NBD.
+    /// qemu-nbd, over NBD.
     QemuNbd,
     /// nbdkit, over NBD.
     Nbdkit,
@@ -32,12 +32,12 @@ pub enum Server {
 }
 
 impl Server {
-    /// Our own.
+    /// This project's servers.
     pub const OURS: [Server; 3] = [Server::Iscsi, Server::Nvme, Server::Nbd];
-    /// Servers of others.
+    /// Third-party servers.
     pub const OTHERS: [Server; 3] = [Server::QemuNbd, Server::Nbdkit, Server::Tgt];
 
-    /// Any of those that are installed.
+    /// Any of the installed servers.
     pub fn any(chance: &mut Chance) -> Server {
         let all: Vec<Server> = Server::OURS.into_iter().chain(Server::OTHERS).collect();
         let drawn = all[chance.below(all.len() as u64) as usize];
@@ -58,7 +58,7 @@ impl Server {
         Server::OURS.contains(&self)
     }
 
-    /// Whether its protocol cannot end what a lost connection has sent.
+    /// Whether the server's protocol is NBD, which cannot end I/Os of a lost connection.
     pub fn is_nbd(self) -> bool {
         matches!(self, Server::Nbd | Server::QemuNbd | Server::Nbdkit)
     }
@@ -67,7 +67,7 @@ impl Server {
 /// Storage that a server serves.
 #[derive(Clone, Debug)]
 pub enum Below {
-    /// A file, and what was not flushed is lost with its server.
+    /// A file, whose unflushed data are lost with its server.
     File(PathBuf),
     /// The NBD server at this port.
     Nbd(u16),
@@ -85,7 +85,7 @@ pub struct Far {
     /// Content of the file at the last flush, for servers whose cache is the kernel's.
     flushed: Option<Vec<u8>>,
     up: Option<Up>,
-    /// Stands between tgtd and what is not a file.
+    /// Attached file between tgtd and a volume that is not a file.
     attached: Option<Running>,
 }
 
@@ -96,7 +96,7 @@ enum Up {
 }
 
 impl Far {
-    /// Starts it.
+    /// Starts the server.
     pub fn start(server: Server, drumfire: &Drumfire, folder: &Path, below: Below) -> Far {
         let (drumfire, folder) = (drumfire.clone(), folder.to_owned());
         fs::write(folder.join("cache.toml"), CACHE).expect("a folder of the test");
@@ -118,7 +118,7 @@ impl Far {
         }
     }
 
-    /// The next cut of the power loses what is written from now on: call it after a flush.
+    /// Sets the state to which the next power cut reverts: call it after a flush.
     pub fn was_flushed(&mut self) {
         let Below::File(file) = &self.below else { return };
         if !self.server.is_ours() {
@@ -126,7 +126,7 @@ impl Far {
         }
     }
 
-    /// Kills it.
+    /// Kills the server.
     pub fn kill(&mut self) {
         match self.up.take() {
             Some(Up::Process(running)) => {
@@ -138,8 +138,8 @@ impl Far {
         }
     }
 
-    /// Kills it, and what was not flushed is lost: ours have a cache of their own, and the files of
-    /// others are what they were at the last flush.
+    /// Kills the server, and loses unflushed data: our servers have a separate cache, and files of
+    /// others revert to the last flush.
     pub fn cut_power(&mut self) {
         self.kill();
         if let (Below::File(file), Some(flushed)) = (&self.below, &self.flushed) {
@@ -147,7 +147,7 @@ impl Far {
         }
     }
 
-    /// Starts it again at its port.
+    /// Restarts the server at its port.
     pub fn come_back(&mut self) {
         let port = self.port;
         let up = match self.server {
@@ -200,7 +200,7 @@ impl Far {
         }
     }
 
-    /// tgtd serves files only: by `attach` all else is one.
+    /// File for tgtd, which serves files only: other volumes are attached as one.
     fn file_for_tgt(&mut self) -> PathBuf {
         let Below::Nbd(port) = self.below else { return self.plain().into() };
         let file = self.folder.join(format!("attached-{port}"));

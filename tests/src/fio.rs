@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{Drumfire, Folder, run};
 
-/// Jobs take seconds; a busy machine may take longer.
+/// Time limit of a job, which takes seconds; a busy machine may take longer.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// A folder with a `job.fio` of this text.
@@ -18,13 +18,13 @@ pub fn with(text: &str) -> Folder {
     folder
 }
 
-/// Runs it, and returns its result as fio would print it.
+/// Runs the job file with our program, and returns its result in fio's format.
 pub fn ours(drumfire: &Drumfire, folder: &Path) -> Value {
     drumfire.run(folder, "run job.fio --out out", LIMIT).ok();
     drumfire.run(folder, "report out --as fio", LIMIT).ok().json()
 }
 
-/// Has fio run it, and returns what that prints.
+/// Runs the job file with fio, and returns its output.
 pub fn theirs(fio: &Path, folder: &Path) -> Value {
     let mut command = Command::new(fio);
     command.args(["job.fio", "--output-format=json"]).current_dir(folder);

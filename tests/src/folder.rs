@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Creates one in the temporary folder.
+    /// Creates a folder in the temporary folder.
     #[expect(clippy::new_without_default, reason = "it has a side effect")]
     pub fn new() -> Folder {
         static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -19,7 +19,7 @@ impl Folder {
         Folder(path)
     }
 
-    /// Its path.
+    /// Path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -42,7 +42,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // A leftover in the temporary folder harms nobody.
+        // A leftover in the temporary folder is harmless.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

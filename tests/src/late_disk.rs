@@ -1,5 +1,5 @@
-//! An NBD server whose disk executes one chosen write late, also if its connection is gone by then:
-//! what kernels and drives do with what they were handed.
+//! An NBD server whose disk executes one chosen write late, also if its connection is gone by then,
+//! as kernels and drives do with accepted I/Os.
 
 use std::fs::File;
 use std::io::{Read, Result, Write};
@@ -38,11 +38,11 @@ struct Shared {
     late: Mutex<Late>,
 }
 
-/// The write that comes late.
+/// State of the late write.
 #[derive(Clone, Copy, Debug)]
 enum Late {
     No,
-    /// The next one that covers this byte will, by this time.
+    /// The next write that covers this byte will be late by this time.
     Armed(u64, Duration),
     Waits,
     Executed,
@@ -65,7 +65,7 @@ impl LateDisk {
         LateDisk { port, shared }
     }
 
-    /// The next write of the block at `offset` is executed so much later.
+    /// Delays the next write of the block at `offset` by this time.
     pub fn delay_next(&self, offset: u64, by: Duration) {
         self.set(Late::Armed(offset, by));
     }
@@ -90,7 +90,7 @@ impl Shared {
         *self.late.lock().expect("nobody panics with it")
     }
 
-    /// How much later this write is executed, if it is the chosen one.
+    /// Delay of this write, if it is the chosen one.
     fn delay(&self, offset: u64, len: u64) -> Option<Duration> {
         let mut late = self.late.lock().expect("nobody panics with it");
         match *late {
@@ -152,7 +152,7 @@ impl Shared {
     }
 }
 
-/// Agrees with a client on a volume of so many bytes. False if the client leaves.
+/// Negotiates a volume of `bytes` bytes with a client. False if the client disconnects.
 pub(crate) fn negotiate(stream: &mut TcpStream, bytes: u64) -> Result<bool> {
     stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
     take::<4>(stream)?;

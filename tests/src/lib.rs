@@ -1,8 +1,8 @@
-//! Helpers of the system tests: programs with time limits, our target and a foreign one, temporary
-//! folders, and recorded skips.
+//! Helpers of the system tests: programs with time limits, our target and a third-party one,
+//! temporary folders, and recorded skips.
 //!
-//! Tests drive the real binary from outside. They stop what they started, by its id, also if they
-//! fail. What a machine cannot run is recorded as skipped, with the reason.
+//! Tests drive the real binary from outside. They stop the processes that they started, by process
+//! ID, also if they fail. A test that a machine cannot run is recorded as skipped, with the reason.
 #![forbid(unsafe_code)]
 
 mod apart;
@@ -63,16 +63,16 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// The first half of the name of every target that `serve --volume` makes.
 pub const IQN: &str = "iqn.2026-11.io.drumfire";
 
-/// The same for NVMe subsystems.
+/// Prefix of the names of NVMe subsystems.
 pub const NQN: &str = "nqn.2026-11.io.drumfire";
 
-/// A port that nobody listens on just now, and that the kernel gives to nobody who does not ask for
-/// it: one of those could be anybody's before the caller has it, or while a target is away. No
-/// other test gets it while this program runs.
+/// A port on which nobody listens now, outside of the kernel's ephemeral range: an ephemeral port
+/// could be assigned to another program before the caller uses it, or while a target is away. No
+/// other test gets the port while this program runs.
 pub fn free_port() -> u16 {
     static COUNT: AtomicU16 = AtomicU16::new(0);
     static OURS: Mutex<Vec<UnixListener>> = Mutex::new(Vec::new());
-    // Below those that are given to whoever connects, and begun elsewhere than another test.
+    // Below the ephemeral range, starting at a different port in each test.
     let begin = (std::process::id() as u16).wrapping_mul(16);
     loop {
         let next = begin.wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
@@ -85,7 +85,7 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// What says to other tests of this host that a port is ours, until the kernel ends it with us.
+/// Claims a port among the tests of this host, until the kernel ends the claim with this process.
 fn claim(port: u16) -> Option<UnixListener> {
     let name = SocketAddr::from_abstract_name(format!("drumfire-test-port-{port}"));
     UnixListener::bind_addr(&name.expect("the name is short")).ok()

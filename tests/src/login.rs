@@ -35,12 +35,12 @@ impl Client {
         self.0.set_read_timeout(Some(limit)).expect("a positive time-out");
     }
 
-    /// Sends bytes; false if the peer does not take them.
+    /// Sends bytes; false if the peer does not accept them.
     pub fn send(&mut self, bytes: &[u8]) -> bool {
         self.0.write_all(bytes).is_ok()
     }
 
-    /// Reads one PDU without digests: its header and its data. `None` when the peer closed.
+    /// Reads one PDU without digests: its header and its data. `None` if the peer has closed.
     pub fn receive(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
         let mut header = vec![0; HEADER_BYTES];
         self.0.read_exact(&mut header).ok()?;
@@ -81,7 +81,8 @@ impl Client {
     }
 }
 
-/// A header that begins with `start`, with data; the rest is zero except the initiator task tag.
+/// A PDU whose header begins with `start`, with data; the rest is zero except the initiator task
+/// tag.
 pub fn pdu(start: &[u8], data: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; HEADER_BYTES];
     bytes[..start.len()].copy_from_slice(start);
@@ -98,7 +99,7 @@ pub fn login(name: &str) -> Vec<u8> {
     login_as(name, SESSIONS.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The same, with this ISID.
+/// Login request with this ISID.
 fn login_as(name: &str, session: u16) -> Vec<u8> {
     let keys = format!(
         "InitiatorName=iqn.2026-11.org.example:misfit\0SessionType=Normal\0\

@@ -16,12 +16,13 @@ pub struct Loop {
 }
 
 impl Loop {
-    /// Attaches one. Without root or loop devices, the calling test is recorded as skipped.
+    /// Attaches a loop device. Without root or loop devices, the calling test is recorded as
+    /// skipped.
     pub fn over(file: &Path) -> Option<Loop> {
         Loop::with(file, &[])
     }
 
-    /// Attaches one with direct I/O.
+    /// Attaches a loop device with direct I/O.
     pub fn direct(file: &Path) -> Option<Loop> {
         Loop::with(file, &["--direct-io=on"])
     }
@@ -37,17 +38,17 @@ impl Loop {
         Some(Loop { path: made.stdout.trim().to_owned(), losetup })
     }
 
-    /// Takes over one that `losetup` made elsewhere.
+    /// Takes over a loop device that `losetup` created elsewhere.
     pub fn made(path: &str) -> Option<Loop> {
         Some(Loop { path: path.to_owned(), losetup: require("losetup")? })
     }
 
-    /// Its path, as `/dev/loop0`.
+    /// Path of the device, such as `/dev/loop0`.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Its attribute in `/sys/block`.
+    /// Attribute of the device in `/sys/block`.
     pub fn told(&self, file: &str) -> String {
         let text = std::fs::read_to_string(self.setting(file)).unwrap_or_default();
         text.trim().to_owned()

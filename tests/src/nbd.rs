@@ -4,7 +4,7 @@ use std::io::{Read, Result, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// Time limit: what takes longer is a fault of the server.
+/// Time limit: a longer response time is a fault of the server.
 const PATIENCE: Duration = Duration::from_secs(300);
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 const REQUEST_MAGIC: u32 = 0x2560_9513;
@@ -33,11 +33,11 @@ pub struct Nbd {
 }
 
 impl Nbd {
-    /// Connects to `address` and takes the export of this name.
+    /// Connects to `address` and opens the export of this name.
     ///
     /// # Errors
     ///
-    /// Those of the socket, and `InvalidData` where the other end refuses.
+    /// Errors of the socket, and `InvalidData` if the server refuses.
     pub fn connect(address: &str, name: &str) -> Result<Nbd> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -68,11 +68,11 @@ impl Nbd {
         }
     }
 
-    /// Sends a request without waiting for its answer.
+    /// Sends a request without waiting for its reply.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn send(
         &mut self,
         command: NbdCommand,
@@ -96,7 +96,7 @@ impl Nbd {
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn answer(&mut self) -> Result<(u64, bool)> {
         let mut head = [0; 16];
         self.stream.read_exact(&mut head)?;
@@ -108,7 +108,7 @@ impl Nbd {
     ///
     /// # Errors
     ///
-    /// Those of the socket, and `Other` where the read fails.
+    /// Errors of the socket, and `Other` if the read fails.
     pub fn read(&mut self, offset: u64, len: u32) -> Result<Vec<u8>> {
         self.send(NbdCommand::Read, false, 0, (offset, len), &[])?;
         if !self.answer()?.1 {
@@ -133,7 +133,7 @@ impl Nbd {
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn flush(&mut self) -> Result<bool> {
         self.send(NbdCommand::Flush, false, 0, (0, 0), &[])?;
         Ok(self.answer()?.1)

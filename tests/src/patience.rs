@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 /// Polling interval.
 const LOOK: Duration = Duration::from_millis(10);
-/// Most time counted per poll, however long it took.
+/// Maximum time counted per poll, however long the poll took.
 const COUNTED_MAX: Duration = Duration::from_millis(100);
 
-/// A time-out that counts only time in which the test itself ran: a host that is suspended or
-/// overloaded does not use it up.
+/// A timeout that counts only time in which the test itself ran: a suspended or overloaded host
+/// does not use it up.
 #[derive(Debug)]
 pub struct Patience {
     left: Duration,
@@ -39,11 +39,11 @@ mod test {
     #[test]
     fn only_time_in_which_somebody_looks_is_counted() {
         let mut patience = Patience::new(Duration::from_secs(1));
-        // As if the test had not run for a minute.
+        // Simulates a test that did not run for a minute.
         patience.looked = patience.looked.checked_sub(Duration::from_secs(60)).unwrap();
         assert!(patience.wait());
         assert!(patience.left >= Duration::from_millis(900), "{patience:?}");
-        // It still ends: after at most a hundred polls of 10 ms.
+        // The wait still ends: after at most a hundred polls of 10 ms.
         let mut looks = 0;
         while patience.wait() {
             looks += 1;

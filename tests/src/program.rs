@@ -14,17 +14,17 @@ use crate::{Patience, skip};
 /// Time-out of a dead program's pipes.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long is waited for what a program wrote and nobody has read, once it ended.
+/// Time to wait for unread output of an ended program.
 pub(crate) const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// A program that ended by itself.
+/// A program that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// Its exit code; `None` when a signal ended it.
+    /// Exit code; `None` when a signal ended the program.
     pub code: Option<i32>,
-    /// What it wrote to stdout.
+    /// Output on stdout.
     pub stdout: String,
-    /// What it wrote to stderr.
+    /// Output on stderr.
     pub stderr: String,
 }
 
@@ -35,7 +35,7 @@ impl Finished {
         self
     }
 
-    /// The one JSON document on stdout.
+    /// The single JSON document on stdout.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -79,7 +79,7 @@ struct Collected {
 }
 
 impl Running {
-    /// Starts a program and collects what it writes.
+    /// Starts a program and collects its output.
     pub fn start(command: &mut Command) -> Running {
         let name = format!("{command:?}");
         let mut command = leashed(command);
@@ -90,33 +90,33 @@ impl Running {
         Running { child, name, stdout, stderr }
     }
 
-    /// Its process id.
+    /// Process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it has written to stdout so far.
+    /// Output on stdout so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it has written to stderr so far.
+    /// Output on stderr so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// Whether it still runs.
+    /// Whether the program still runs.
     pub fn alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it a signal.
+    /// Sends the program a signal.
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("a child has an id"), signal).expect("it is not waited for yet");
     }
 
-    /// Waits for its end. Fails the test when that takes longer than `limit`.
+    /// Waits for the program's end. Fails the test if that takes longer than `limit`.
     pub fn finish(mut self, limit: Duration) -> Finished {
         let mut patience = Patience::new(limit);
         let status = loop {
@@ -126,7 +126,7 @@ impl Running {
             let name = &self.name;
             assert!(patience.wait(), "{name} did not end in {limit:?}: {self:?}");
         };
-        // The pipes close with the program, unless a child of it lives on.
+        // The pipes close with the program, unless a child of the program survives.
         let mut patience = Patience::new(PIPE_PATIENCE);
         let reading = || ![&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
         while reading() && patience.wait() {}
@@ -153,7 +153,7 @@ impl Running {
         let mut patience = Patience::new(limit);
         let mut last_words = Patience::new(LAST_WORDS);
         loop {
-            // Asked first: what was read by its end is there afterwards.
+            // Checked first: all output before the end is read afterwards.
             let alive = self.alive();
             let read = [&self.stdout, &self.stderr].iter().all(|pipe| pipe.reader.is_finished());
             if let Some(found) = ready(self) {
@@ -177,8 +177,8 @@ impl Drop for Running {
     }
 }
 
-/// The same command, killed by the kernel if this test dies without a chance to stop it, such as by
-/// an interrupt. The process id remains the program's own.
+/// Wraps a command so that the kernel kills the program if this test dies without stopping it, such
+/// as by an interrupt. The process ID remains the program's own.
 pub(crate) fn leashed(command: &Command) -> Command {
     let program = command.get_program();
     let mut leashed = match find("setpriv") {
@@ -199,7 +199,7 @@ pub(crate) fn leashed(command: &Command) -> Command {
     leashed
 }
 
-/// Reads a pipe to its end by a thread of its own.
+/// Reads a pipe to its end in a separate thread.
 fn collect(pipe: Option<impl Read + Send + 'static>) -> Collected {
     let text = Arc::new(Mutex::new(String::new()));
     let kept = Arc::clone(&text);

@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 pub fn qemu_img() -> Option<PathBuf> {
     let image = std::env::var_os("DRUMFIRE_QEMU_IMG").map(PathBuf::from);
     let image = image.or_else(|| require("qemu-img"))?;
-    // Nothing listens there: with a driver the connection fails, without one qemu reports an
+    // Nothing listens at this port: with a driver the connection fails, without one qemu reports an
     // unknown protocol.
     let probe = run(Command::new(&image).args(["info", "iscsi://127.0.0.1:1/x/1"]), LIMIT);
     if probe.stderr.contains("load module") || probe.stderr.contains("Unknown protocol") {

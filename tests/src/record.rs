@@ -1,5 +1,5 @@
-//! Reports to the task runner what cargo cannot: skipped tests with their reasons, and the cases of
-//! foreign suites.
+//! Reports to the task runner, in addition to cargo's: skipped tests with their reasons, and the
+//! cases of third-party suites.
 //!
 //! Lines of tab-separated fields are appended to the file `DRUMFIRE_TEST_RECORD`. Without it they
 //! only appear on stderr.
@@ -10,18 +10,18 @@ use std::io::Write;
 /// Result of a case of a foreign suite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// It passed.
+    /// The test passed.
     Passed,
-    /// It was skipped, for this reason.
+    /// The test was skipped, for this reason.
     Skipped(String),
-    /// It failed, for this reason.
+    /// The test failed, for this reason.
     Failed(String),
 }
 
 /// Records the calling test as skipped.
 pub fn skip(reason: &str) {
     let thread = std::thread::current();
-    // Its file and its name, as the harness has them.
+    // The thread's name is the test's file and name in the harness.
     write(&["skip", thread.name().unwrap_or("a test"), reason]);
 }
 

@@ -1,4 +1,5 @@
-//! Rounds of a test that are drawn by seeds, several at a time, as most of their time is waiting.
+//! Rounds of a test that are drawn from seeds, several at a time, because most of their time is
+//! waiting.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,9 +11,9 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Calls `round` for each of `seeds`, `at_once` of them side by side, and fails the test if one of
-/// them fails, with its seed. `DRUMFIRE_ROUNDS` says another number of them, `DRUMFIRE_SEED` the
-/// first one. What a round returns is printed.
+/// Calls `round` for each of `seeds`, `at_once` of them concurrently, and fails the test if one of
+/// them fails, with its seed. `DRUMFIRE_ROUNDS` overrides the number of rounds, `DRUMFIRE_SEED` the
+/// first seed. The result of each round is printed.
 pub fn rounds(seeds: Range<u64>, at_once: usize, round: impl Fn(u64) -> String + Sync) {
     let first = number("DRUMFIRE_SEED").unwrap_or(seeds.start);
     let end = first + number("DRUMFIRE_ROUNDS").unwrap_or(seeds.end - seeds.start);

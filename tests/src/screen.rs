@@ -1,15 +1,15 @@
-//! What a terminal shows: the letters and colours that a program has put on it.
+//! Content of a terminal: the characters and colours that a program has written.
 
 use std::fmt::Write as _;
 
-/// A letter and how it looks.
+/// A character and its attributes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Cell {
     letter: char,
     look: Look,
 }
 
-/// How a letter looks: its colour among the sixteen of terminals, and more.
+/// Attributes of a character: its colour among the sixteen of terminals, and more.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Look {
     color: Option<u8>,
@@ -32,13 +32,13 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// An empty one.
+    /// An empty screen.
     pub fn new(rows: usize, columns: usize) -> Screen {
         let cells = vec![EMPTY; rows * columns];
         Screen { columns, cells, row: 0, column: 0, look: Look::default() }
     }
 
-    /// Takes what a program writes: letters, places, colours, and what clears lines.
+    /// Processes a program's output: characters, cursor positions, colours, and erasures of lines.
     pub fn write(&mut self, text: &str) {
         let mut letters = text.chars();
         while let Some(letter) = letters.next() {
@@ -88,7 +88,7 @@ impl Screen {
                 let begin = (self.row * self.columns + self.column).min(end);
                 self.cells.iter_mut().take(end).skip(begin).for_each(|cell| *cell = EMPTY);
             }
-            // Modes of the terminal, and what is not drawn.
+            // Modes of the terminal, and undrawn characters.
             _ => {}
         }
     }
@@ -105,7 +105,7 @@ impl Screen {
                 27 => self.look.reversed = false,
                 30..=37 => self.look.color = Some(number as u8 - 30),
                 90..=97 => self.look.color = Some(number as u8 - 82),
-                // One of 256: those behind the first sixteen are none of ours.
+                // A colour of 256: those after the first sixteen are not ours.
                 38 if numbers.next() == Some(5) => {
                     self.look.color = numbers.next().and_then(|n| u8::try_from(n).ok());
                 }
@@ -115,13 +115,13 @@ impl Screen {
         }
     }
 
-    /// The lines as they are read.
+    /// Text of the lines, without trailing spaces.
     pub fn lines(&self) -> Vec<String> {
         let line = |row: &[Cell]| row.iter().map(|cell| cell.letter).collect::<String>();
         self.cells.chunks(self.columns).map(|row| line(row).trim_end().to_owned()).collect()
     }
 
-    /// A picture of it that follows its reader's choice of light and dark.
+    /// Picture of the screen as SVG that follows its reader's choice of light and dark.
     pub fn svg(&self, title: &str, description: &str) -> String {
         let rows = self.cells.len() / self.columns;
         let (wide, high) = (self.columns * CELL.0 + 2 * RIM, rows * CELL.1 + 2 * RIM);
@@ -137,7 +137,7 @@ impl Screen {
             let y = RIM + at * CELL.1;
             for run in row.chunk_by(|a, b| a.look == b.look) {
                 let begin = row.as_ptr_range().start;
-                // Its place in the row.
+                // Column of the run in its row.
                 let column = (run.as_ptr() as usize - begin as usize) / size_of::<Cell>();
                 let text: String = run.iter().map(|cell| cell.letter).collect();
                 self.run(&mut svg, (column, y), text.as_str(), run[0].look);
@@ -175,11 +175,11 @@ impl Screen {
     }
 }
 
-/// Width and height of a cell, where its letters stand, and the rim around all.
+/// Width and height of a cell, the baseline of its characters, and the margin.
 const CELL: (usize, usize) = (8, 17);
 const BASE: usize = 13;
 const RIM: usize = 12;
-/// Colours of a terminal, told apart on white and on black.
+/// Colours of a terminal, distinguishable on white and on black.
 const STYLE: &str = "text{font:13px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;\
     fill:#1f2328}.w{fill:#fff;stroke:#d0d7de}.f{fill:#1f2328}.r{fill:#fff}.b{font-weight:700}\
     .d{opacity:.72}.c1,.c9{fill:#b3261e}.c2,.c10{fill:#116329}.c3,.c11{fill:#7d4e00}\

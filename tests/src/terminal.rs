@@ -1,4 +1,4 @@
-//! A pseudo-terminal, a program on it, and a user who reads it or does not.
+//! A pseudo-terminal, a program on it, and a user who reads its output or does not.
 
 use std::fs::File;
 use std::io::Write;
@@ -27,7 +27,7 @@ pub struct Terminal {
     /// Path of the program's end.
     name: String,
     seen: Arc<Mutex<Vec<u8>>>,
-    /// The user reads no more: nothing comes, or nobody reads.
+    /// The reader is idle: no output arrives, or nobody reads.
     has_read: Arc<AtomicBool>,
 }
 
@@ -79,7 +79,7 @@ impl Terminal {
         }
     }
 
-    /// Starts a program on it.
+    /// Starts a program on the terminal.
     pub fn start(&self, command: &Command) -> OnTerminal {
         let end = File::options().read(true).write(true).open(&self.name).expect("it is there");
         let mut command = leashed(command);
@@ -103,8 +103,8 @@ impl Terminal {
     }
 }
 
-/// Reads what comes within a moment. False once nothing comes any more: the window is closed, or
-/// the program gone.
+/// Reads output that arrives within a moment. False once no more can arrive: the window is closed,
+/// or the program gone.
 fn read_some(user: &Mutex<Option<OwnedFd>>, seen: &Mutex<Vec<u8>>) -> bool {
     let user = user.lock().expect("nobody panics with it");
     let Some(user) = user.as_ref() else { return false };
@@ -118,18 +118,18 @@ fn read_some(user: &Mutex<Option<OwnedFd>>, seen: &Mutex<Vec<u8>>) -> bool {
 }
 
 impl OnTerminal {
-    /// Its process id.
+    /// Process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What the user has seen so far.
+    /// Output that the user has seen so far.
     pub fn seen(&self) -> String {
         let bytes = self.seen.lock().expect("nobody panics with it");
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Sends it a signal.
+    /// Sends the program a signal.
     pub fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         kill_process(id.expect("a child has an id"), signal).expect("it is not waited for yet");
@@ -138,7 +138,7 @@ impl OnTerminal {
     /// Waits until `ready`. Fails the test after `limit`, or when the program ended before.
     pub fn await_that(&mut self, limit: Duration, ready: impl Fn(&OnTerminal) -> bool) {
         let mut patience = Patience::new(limit);
-        // What it wrote before its end may not be read yet.
+        // The last output before the exit may not be read yet.
         let mut last_words = Patience::new(LAST_WORDS);
         while !ready(self) {
             let ended = self.child.try_wait().expect("it is our child");
@@ -147,8 +147,8 @@ impl OnTerminal {
         }
     }
 
-    /// Waits for its end, and for what it wrote before, and returns its exit code; `None` when a
-    /// signal ended it. Fails the test when that takes longer than `limit`.
+    /// Waits for the program's end and its remaining output, and returns its exit code; `None` if a
+    /// signal ended it. Fails the test if that takes longer than `limit`.
     pub fn finish(&mut self, limit: Duration) -> Option<i32> {
         let mut patience = Patience::new(limit);
         let status = loop {

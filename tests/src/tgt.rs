@@ -1,4 +1,4 @@
-//! A foreign target: tgtd with a file in memory, one process per test.
+//! A third-party target: tgtd with a file in memory, one process per test.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use crate::{Folder, Running, free_port, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// tgtd keeps its control sockets here, and nowhere else.
+/// Fixed folder of tgtd's control sockets.
 const SOCKETS: &str = "/var/run/tgtd";
 
 /// tgtd numbers its control sockets below this.
 const CONTROL_MAX: u16 = 1 << 15;
 
-/// A tgtd that serves one volume. It is ended when this is dropped.
+/// A tgtd that serves one volume. The process is ended on drop.
 #[derive(Debug)]
 pub struct Tgt {
     /// The volume.
@@ -29,7 +29,7 @@ impl Tgt {
     /// The name of its target.
     pub const NAME: &str = "iqn.2026-11.org.example:tgt";
 
-    /// Whether this machine can run it; if not, the calling test is recorded as skipped.
+    /// Whether this machine can run tgtd; if not, the calling test is recorded as skipped.
     pub fn is_installed() -> bool {
         if require("tgtd").is_none() || require("tgtadm").is_none() {
             return false;
@@ -66,7 +66,7 @@ impl Tgt {
         command.args(["-f", "-C", &control.to_string(), "--iscsi", &portal]);
         let mut running = Running::start(&mut command);
         let ask = |words: &str| admin(&tgtadm, control, words);
-        // Its socket exists before it listens.
+        // The socket of tgtd exists before tgtd listens.
         running.await_that(LIMIT, |_| {
             let asked =
                 socket(control).exists() && told(&tgtadm, control, "--mode target --op show");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Running;
 
-/// A loaded machine takes longer.
+/// Time limit: a loaded machine takes longer.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Starts a run of ours, and returns when its first measured second is over.

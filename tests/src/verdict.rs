@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The verdict of a check, by its code, and its evidence; empty words if it was not made.
+/// Verdict of a check, by its code, and its evidence; both empty if the check is missing.
 pub fn check(result: &Value, code: &str) -> (String, String) {
     let checks = result["checks"].as_array().expect("a list of checks");
     let found = checks.iter().find(|check| check["code"] == code);

@@ -1,8 +1,8 @@
 //! A model of a volume's valid contents after its server died: tracks each write and its
 //! completion.
 //!
-//! A unit of 4 KiB has at most one write in flight, so its writes are ordered. Valid are the last
-//! durable content and any later one.
+//! A unit of 4 KiB has at most one write in flight, so its writes are ordered. The last durable
+//! content and any later one are valid.
 
 use std::collections::HashMap;
 use std::io::Result;
@@ -40,12 +40,12 @@ struct Unit {
     /// Number of contents before these.
     before: u64,
     under_way: bool,
-    /// Contents until a flush failed: later flushes say nothing of them.
+    /// Number of contents until a flush failed: later flushes do not cover them.
     lost: u64,
 }
 
 impl Unit {
-    /// The unit's first `count` contents completed, and the last of them is durable.
+    /// Records that the unit's first `count` contents completed, and the last of them is durable.
     fn is_durable(&mut self, count: u64) {
         if count <= self.lost {
             return;
@@ -77,7 +77,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// For a volume of `bytes` that holds zeroes.
+    /// Creates a witness of a volume of `bytes` bytes, all zeroes.
     pub fn new(bytes: u64) -> Witness {
         let unit = Unit { may: vec![0], before: 0, under_way: false, lost: 0 };
         Witness { units: vec![unit; bytes as usize / UNIT_BYTES], writes: 0, durable: 0 }
@@ -88,7 +88,7 @@ impl Witness {
     ///
     /// # Errors
     ///
-    /// Those of the sockets before the kill, and a failed request.
+    /// Errors of the sockets before the kill, and a failed request.
     pub fn burst(
         &mut self,
         ways: &mut [Nbd],
@@ -128,9 +128,9 @@ impl Witness {
     }
 
     /// Writes and flushes on these connections until `answers` responses came, calls `act` in the
-    /// middle of them, and receives the remaining responses. Requests may fail: a write that failed
-    /// may be executed or not, and what a flush that failed should have covered may be lost.
-    /// Returns how many failed.
+    /// middle of them, and receives the remaining responses. Requests may fail: a failed write may
+    /// be executed or not, and changes that a failed flush should have covered may be lost. Returns
+    /// the number of failures.
     ///
     /// # Errors
     ///
@@ -176,10 +176,10 @@ impl Witness {
         Ok(failed)
     }
 
-    /// A flush failed: what has completed may be lost, whatever later flushes say.
+    /// Records a failed flush: completed writes may be lost, even if later flushes succeed.
     pub fn may_have_lost(&mut self) {
         for unit in &mut self.units {
-            // Also a write whose answer is on its way.
+            // Also a write whose response is in flight.
             unit.lost = unit.count();
         }
     }
@@ -192,7 +192,7 @@ impl Witness {
             way.send(NbdCommand::Flush, false, cookie, (0, 0), &[])?;
             return Ok(Asked { units: 0..0, fua: false, answered });
         }
-        // Some units are written repeatedly.
+        // Some writes go to a few units, which are thus written repeatedly.
         let hot = chance.below(3) == 0;
         let places = if hot { 64 } else { self.units.len() as u64 };
         let (first, len) = loop {
@@ -235,12 +235,12 @@ impl Witness {
         }
     }
 
-    /// Reads everything and returns each invalid unit in words. If there is none, flushes: what was
-    /// read is durable from then on.
+    /// Reads everything and returns each invalid unit in words. If there is none, flushes: the data
+    /// read are durable from then on.
     ///
     /// # Errors
     ///
-    /// Those of the socket.
+    /// Errors of the socket.
     pub fn look(&mut self, way: &mut Nbd) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         for first in (0..self.units.len()).step_by(READ_UNITS) {

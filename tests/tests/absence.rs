@@ -1,5 +1,5 @@
-//! Absence is never a pass: every result has every check, and no key of a job takes one away or
-//! makes a class better.
+//! Missing evidence is never a pass: every result has every check, and no key of a job removes one
+//! or improves a class.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const BYTES: usize = 16 << 20;
-/// What decides whether memory answers, or nothing at all.
+/// Checks that find out whether memory answers, or nothing is stored.
 const OF_THE_MEDIUM: [&str; 4] = ["H01", "H02", "H03", "H08"];
 
-/// What each check came to.
+/// Verdict of each check.
 fn verdicts(result: &Value) -> Vec<(String, String)> {
     let checks = result["checks"].as_array().expect("a list of checks");
     let text = |check: &Value, name: &str| check[name].as_str().unwrap_or_default().to_owned();
@@ -30,7 +30,7 @@ fn has_every_check(result: &Value, job: &str) {
     }
 }
 
-/// How much a verdict, or a class, speaks for a number.
+/// Rank of a verdict or a class, higher for better ones.
 fn worth(word: &str) -> u8 {
     match word {
         "fail" | "invalid" => 0,
@@ -87,7 +87,7 @@ fn run(drumfire: &Drumfire, folder: &Folder, groups: &str, more: &str) -> Value 
     drumfire.run(folder.path(), &args, LIMIT).ok().json()
 }
 
-/// Groups have ramps, delays, ends and ranges of their own, or a bystander has one.
+/// Groups have their own ramps, delays, ends and ranges, or a bystander has one.
 /// Lie of H03: the page cache, or a hole, beside a ramp of a group's own.
 #[test]
 fn no_key_of_a_job_takes_a_check_away() {

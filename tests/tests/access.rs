@@ -1,4 +1,4 @@
-//! Who may use what is served.
+//! Access to served volumes.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ fn a_list_of_hosts_that_makes_no_sense_is_refused() {
 fn each_protocol_has_a_list_of_its_own() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    // Lists that allow this host: over NVMe/TCP, iSCSI and NBD. `None`: there is none.
+    // Lists that allow this host: over NVMe/TCP, iSCSI and NBD. `None`: there is no list.
     let cases: [(&str, [Option<bool>; 3]); 7] = [
         ("open", [None, None, None]),
         ("nvme", [Some(true), None, None]),
@@ -128,7 +128,7 @@ fn a_server_says_which_volumes_anybody_may_write() {
         let args = format!("serve {} {args}", config.display());
         let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
         running.await_stdout(LIMIT, |text| text.starts_with("ready ").then_some(()));
-        // Whole: a line that was written before "ready" may be read after it.
+        // Complete output: a line that was written before "ready" may be read after it.
         running.signal(Signal::TERM);
         let lines = running.finish(LIMIT).stderr;
         lines.lines().filter(|line| line.contains("anybody")).map(str::to_owned).collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! Arrays, as users meet them: what makes none is refused and left as it is, and legs may go and
-//! come back under load.
+//! Arrays from a user's view: unsuitable legs are refused and left as they are, and legs may fail
+//! and return under load.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ impl Rig {
         fs::read(self.path(leg)).unwrap()
     }
 
-    /// A leg's file under another name, with something written over it.
+    /// A leg's file under another name, with some bytes overwritten.
     fn changed(&self, leg: &str, name: &str, at: &[u64], with: &[u8]) {
         let mut bytes = self.bytes(leg);
         for at in at {
@@ -52,13 +52,13 @@ impl Rig {
         fs::write(self.path(name), bytes).unwrap();
     }
 
-    /// Serves these volumes, and says where.
+    /// Serves these volumes, and returns the address.
     fn serve(&self, volumes: &str) -> (Running, String) {
         let args = format!("serve --nbd 127.0.0.1:0 {volumes}");
         serving(&self.drumfire, self.folder.path(), &args)
     }
 
-    /// Serves one alone until it is up, and ends it in order.
+    /// Serves one volume until it is up, and ends the server cleanly.
     fn open_once(&self, uri: &str) {
         let (running, _) = self.serve(&format!("--volume disk={uri}"));
         running.signal(Signal::TERM);
@@ -75,7 +75,7 @@ fn serving(drumfire: &Drumfire, folder: &Path, args: &str) -> (Running, String) 
     (running, address)
 }
 
-/// An array of these legs by the name `one`.
+/// URI of the array `one` with these legs.
 fn one(legs: &[&str]) -> String {
     let legs: Vec<String> = legs.iter().map(|leg| format!("leg=file:{leg}")).collect();
     format!("array:one?{}", legs.join("&"))
@@ -109,7 +109,7 @@ fn what_makes_no_array_is_refused_in_one_line_and_left_as_it_is() {
         assert_eq!(ended.code, Some(code), "{legs:?}: {ended:?}");
         let lines: Vec<&str> = ended.stderr.lines().collect();
         assert!(lines.len() == 1 && lines[0].contains(words), "{legs:?}: {lines:#?}");
-        // The other volumes of a server do not suffer by it.
+        // The other volumes of the server are unaffected.
         let other = format!("--volume disk={} --volume other=ram:4m", one(&legs));
         let (running, address) = rig.serve(&other);
         let other = Nbd::connect(&address, "other").and_then(|mut other| other.read(0, 4096));
@@ -144,7 +144,7 @@ fn one_damaged_superblock_is_replaced_and_legs_may_be_named_in_any_order() {
         running.signal(Signal::TERM);
         let ended = running.finish(LIMIT);
         assert!(ended.stderr.contains(words), "{ended:?}");
-        // It is whole again: nothing is told any more.
+        // The array is complete again: nothing is reported any more.
         let (running, _) = rig.serve(&format!("--volume disk={}", one(&["a", "b"])));
         running.signal(Signal::TERM);
         let ended = running.finish(LIMIT);
@@ -170,7 +170,7 @@ fn legs_of_different_sizes_make_an_array_of_the_smallest() {
     assert!(a[data.clone()] == b[data], "the legs differ");
 }
 
-/// A server of one leg, by each protocol at its own port.
+/// A server of one leg, with each protocol at its own port.
 fn leg_server(drumfire: &Drumfire, folder: &Path, flag: &str, port: u16) -> Running {
     let args = format!("serve {flag} 127.0.0.1:{port} --volume leg=file:{port}.img?size=24m");
     serving(drumfire, folder, &args).0
@@ -212,13 +212,13 @@ fn legs_on_other_servers_are_killed_and_come_back_under_load() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let result = finished.json();
     assert_eq!(result["totals"]["errors"], 0, "{result}");
-    // Workers go on, though counters of a new connection begin at nought.
+    // Workers continue, though counters of a new connection begin at zero.
     assert!(!finished.stderr.contains("panicked"), "{finished:?}");
     let warnings = result["warnings"].to_string();
     for leg in ["leg 2", "leg 3", "leg 4"] {
         assert!(warnings.contains(leg), "{warnings}");
     }
-    // Who was not in again at the end is taken in by the next one who opens it.
+    // A leg that was still out at the end is re-added by the next process that opens the array.
     let (array, _) =
         serving(&drumfire, folder.path(), &format!("serve --nbd 127.0.0.1:0 --volume disk={uri}"));
     let data = |file: &str| {

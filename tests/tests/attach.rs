@@ -1,4 +1,4 @@
-//! A volume as a file: what programs that know nothing of us do with it.
+//! A volume as a file, used by programs without a client for our protocols.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -13,13 +13,13 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
 
-/// A volume that is attached. It is ended when this is dropped.
+/// An attached volume, detached on drop.
 struct Attached {
     running: Running,
     file: PathBuf,
 }
 
-/// How requests of the kernel come.
+/// Transport of the kernel's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Channel,
@@ -37,11 +37,11 @@ fn either_way(test: impl Fn(&Drumfire, &Folder, By)) {
     }
 }
 
-/// The kernel offers FUSE over io_uring for as long as one of these lives.
+/// FUSE over io_uring is enabled in the kernel while a value of this type exists.
 struct RingsOn;
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Those alive, and what the switch said before.
+/// Number of live values, and the earlier setting of the switch.
 static ON: Mutex<(usize, String)> = Mutex::new((0, String::new()));
 
 impl RingsOn {
@@ -86,7 +86,7 @@ fn attach(drumfire: &Drumfire, folder: &Folder, by: By, args: &str) -> Option<At
 }
 
 impl Attached {
-    /// Each thread has a ring, which is watched by none but where there is another one beside it.
+    /// Whether each thread has a ring of FUSE entries in addition to its own, which watches it.
     fn has_ring_of_entries(&self) -> bool {
         let of = |folder: &str| {
             let path = format!("/proc/{}/{folder}", self.running.id());
@@ -140,7 +140,7 @@ fn bytes_of_any_place_and_length_are_those_of_the_volume() {
         file.sync_all().unwrap();
         assert!(std::fs::read(&attached.file).unwrap() == expected, "the file differs");
         assert!(std::fs::read(&under).unwrap() == expected, "the volume differs");
-        // Holes of any place read as zeroes.
+        // Holes at any offset read as zeroes.
         for (mode, at, len) in [("--punch-hole", 1000, 100_000), ("--zero-range", 2 * MIB, 5000)] {
             let mut command = Command::new("fallocate");
             let command = command.args([mode, "--offset", &at.to_string(), "--length"]);
@@ -193,7 +193,7 @@ fn a_server_that_dies_is_an_error_and_one_that_comes_back_is_none() {
             file.read_exact_at(&mut block, 0).unwrap();
             served.running.signal(Signal::KILL);
             drop(served);
-            // Beyond what the kernel has read ahead.
+            // Past the kernel's read-ahead.
             let reader = std::thread::spawn(move || {
                 let read = file.read_exact_at(&mut block, 900 << 10);
                 (read, block)
@@ -237,7 +237,7 @@ fn what_cannot_be_is_said_with_the_remedy() {
         let open = File::open(&attached.file).unwrap();
         assert!(said(&format!("detach {file}")).contains("in use"));
         drop(open);
-        // One that is killed leaves a file that can be taken away.
+        // A killed process leaves a mount that can be removed.
         let Attached { running, .. } = attached;
         running.signal(Signal::KILL);
         running.finish(LIMIT);
@@ -253,7 +253,8 @@ fn stamped_data_under_load_are_those_written() {
     either_way(|drumfire, folder, by| {
         let Some(attached) = attach(drumfire, folder, by, "ram:32m") else { return };
         let file = attached.file.display();
-        // Longer I/Os than the kernel's requests, and more in flight than a queue of a ring takes.
+        // Larger I/Os than the kernel's requests, and more in flight than the depth of a ring's
+        // queue.
         for load in ["--size 4k --outstanding 100", "--size 256k --outstanding 4"] {
             let args =
                 format!("run {file} --verify --destroy {load} --read 50 --workers 2 --seconds 1");
@@ -286,7 +287,7 @@ fn a_process_killed_under_load_leaves_errors_and_nobody_waiting() {
     });
 }
 
-/// What it does with the driver is tested in a virtual machine, by `cargo xtask kernel`.
+/// `cargo xtask kernel` tests ublk with the driver in a virtual machine.
 #[test]
 fn a_block_device_without_the_driver_is_refused_with_the_remedy() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -301,7 +302,7 @@ fn a_block_device_without_the_driver_is_refused_with_the_remedy() {
         assert!(finished.stderr.contains("modprobe ublk_drv"), "{finished:?}");
         assert_eq!((finished.stderr.lines().count(), finished.stdout.as_str()), (1, ""));
     }
-    // A place that is no device, and a file with no name.
+    // A path that is no device, and a missing file name.
     for (args, code, says) in [
         ("attach --ublk ram:16m here", 1, "/dev/ublkb0"),
         ("attach ram:16m", 2, "<FILE>"),
@@ -313,8 +314,8 @@ fn a_block_device_without_the_driver_is_refused_with_the_remedy() {
     }
 }
 
-/// Root may not open what another user attached for himself, and takes it away all the same, with
-/// all that was written.
+/// Root may not open a file that another user attached privately, but can detach it with all
+/// written data.
 #[test]
 fn root_detaches_however_another_user_attached() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -330,7 +331,7 @@ fn root_detaches_however_another_user_attached() {
     for path in [folder.path(), &image] {
         std::os::unix::fs::chown(path, user, user).unwrap();
     }
-    // He may mount here, and only then.
+    // With these rights alone the user may mount here.
     let by_user = |rights: &[&str]| {
         let mut command = Command::new(&setpriv);
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(rights);

@@ -1,5 +1,5 @@
-//! The backing store travels: figures of an emulated or faulty drive are never measured ones,
-//! whoever serves it and however it is reached.
+//! The backing store is propagated: figures of an emulated or faulty drive are never measured ones,
+//! over any server and path.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,9 +9,9 @@ use drumfire_tests::{Drumfire, Folder, Loop, Running, Served, check, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Faults that strike nothing within the run: the drive is no medium all the same.
+/// Schedule of faults that affect nothing within the run: the drive is still no medium.
 const FAULTS: &str = "name = 'late'\n[[fault]]\nverb = 'slow'\nadd_s = 0.005\n";
-/// Volumes by name, and what their figures are.
+/// Volumes by name, and the origin of their figures.
 const VOLUMES: [(&str, &str, &str); 6] = [
     ("drive", "delay:x25-m(ram:32m)", "emulated"),
     ("stripe", "stripe:64k(ram:16m,delay:x25-m(ram:16m))", "emulated"),
@@ -28,7 +28,7 @@ fn drive(drumfire: &Drumfire, folder: &Path, volume: &str) -> Value {
     drumfire.run(folder, &args, LIMIT).ok().json()
 }
 
-/// Holds a result against what its figures are; `words` says what of.
+/// Compares a result with the origin of its figures; `words` is the subject.
 fn holds(result: &Value, origin: &str, words: &str) {
     assert_eq!(result["origin"], *origin, "{words}: {result}");
     let told = result["warnings"].as_array().unwrap().iter().any(|note| {
@@ -76,7 +76,7 @@ fn every_protocol_tells_what_is_behind_it() {
             holds(&drive(&drumfire, folder.path(), &uri), origin, &uri);
         }
     }
-    // A server of what another one serves: each hop by another protocol.
+    // A server of another server's volume: each hop over another protocol.
     let hop = drumfire.serve(&[&format!("hop={}", served.uri("drive"))]);
     let mut second =
         drumfire.serve_with(&format!("--nbd 127.0.0.1:0 --volume again={}", hop.nvme_uri("hop")));

@@ -1,5 +1,5 @@
-//! `drumfire backup`: what was kept comes back, from a file and from a volume of another host, and
-//! what went wrong is told with its exit code.
+//! `drumfire backup`: data saved from a file and from a remote volume can be restored, and failures
+//! are reported with their exit codes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -43,7 +43,7 @@ fn a_folder_comes_back_from_a_file() {
     assert!(kept.stdout.contains("all data intact"), "{}", kept.stdout);
     run("backup --from data/kept --into again").ok();
     is_back(&folder, "again");
-    // The target lies in its source, and is not in itself.
+    // The target is in its source's folder, and does not contain itself.
     assert!(!folder.path().join("again/data/kept").exists());
     let refused = run("backup data --to data/kept");
     assert_eq!((refused.code, refused.stderr.contains("--replace")), (Some(1), true));
@@ -104,7 +104,7 @@ fn damage_a_small_target_and_what_cannot_be_read_are_told() {
     fs::set_permissions(folder.path().join("data/base/2"), PermissionsExt::from_mode(0o000))
         .unwrap();
     let partial = run("backup data --to null");
-    // Who may read everything meets no obstacle.
+    // A user who may read everything, such as root, finds no unreadable file.
     let may = fs::read(folder.path().join("data/base/2")).is_ok();
     assert_eq!(partial.code, Some(if may { 0 } else { 6 }), "{}", partial.stdout);
 }

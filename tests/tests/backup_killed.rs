@@ -1,5 +1,5 @@
-//! Backups and restores that are killed or find the disk full, again and again: the last whole
-//! backup is there, and no half restore looks like a whole one.
+//! Backups and restores that are killed or find the disk full, again and again: the last complete
+//! backup is intact, and no partial restore looks like a complete one.
 //!
 //! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests backup_killed::` makes 200 rounds of each.
 
@@ -15,7 +15,7 @@ use drumfire_tests::{
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Rounds of each kind, unless the environment says another number.
+/// Rounds of each kind, unless the environment overrides the number.
 const ROUNDS: u64 = 6;
 
 fn rounds() -> u64 {
@@ -42,8 +42,8 @@ fn same(one: &Path, two: &Path) -> bool {
         .all(|name| fs::read(one.join(name)).ok() == fs::read(two.join(name)).ok())
 }
 
-/// Runs the program to its end, and returns how many milliseconds that took: a signal after a part
-/// of them comes on its way.
+/// Runs the program to its end, and returns the milliseconds: a signal after a fraction of them
+/// arrives during the run.
 fn timed(drumfire: &Drumfire, folder: &Path, args: &str) -> u64 {
     let begin = Instant::now();
     drumfire.run(folder, args, LIMIT).ok();
@@ -58,7 +58,7 @@ fn killed(drumfire: &Drumfire, folder: &Path, args: &str, after_ms: u64) -> Fini
     running.finish(LIMIT)
 }
 
-/// The version in the one backup of a folder, which is whole.
+/// Version in the only backup of a folder, which is complete.
 fn version(drumfire: &Drumfire, folder: &Path, from: &str, round: u64) -> Result<u64, String> {
     let into = format!("back-{round}");
     let found = drumfire.run(folder, &format!("backup --from {from} --into {into}"), LIMIT);
@@ -67,7 +67,7 @@ fn version(drumfire: &Drumfire, folder: &Path, from: &str, round: u64) -> Result
     }
     let back = folder.join(&into);
     let text = fs::read_to_string(back.join("data/version")).map_err(|error| error.to_string())?;
-    // The folder's files are all of the same version.
+    // All files of the folder have the same version.
     let of: u64 = text.parse().map_err(|_| format!("a version of {text}"))?;
     let should = Folder::new();
     let bytes = (8 + 1) * fs::metadata(back.join("data/large")).unwrap().len() / 8;
@@ -98,7 +98,7 @@ fn a_killed_backup_leaves_the_last_whole_one() {
         assert!(ended.code.is_none() || found == round, "round {round}: {ended:?}");
         is = found;
         let names: Vec<_> = fs::read_dir(at).unwrap().map(|e| e.unwrap().file_name()).collect();
-        // Where a file needs a name while it is written, it has one that says so.
+        // A file that needs a name while it is written has one that marks it as partial.
         let others =
             names.iter().filter(|name| !["data", "kept"].contains(&name.to_str().unwrap()));
         for other in others {
@@ -201,7 +201,7 @@ fn a_killed_restore_never_looks_like_a_whole_one() {
             assert!(same(&at.join("data"), &back.join("data")), "round {round}");
             whole += 1;
         } else if chance.below(3) == 0 {
-            // Leftovers of the killed restore are in nobody's way.
+            // Leftovers of the killed restore do not interfere.
             drumfire.run(at, args, LIMIT).ok();
             assert!(same(&at.join("data"), &back.join("data")), "round {round}");
         }
@@ -217,7 +217,7 @@ fn a_killed_restore_never_looks_like_a_whole_one() {
     assert!(left > 0, "none was killed on its way");
 }
 
-/// A disk that is full while a restore writes.
+/// The disk becomes full during a restore.
 #[test]
 fn a_restore_on_a_full_disk_never_looks_like_a_whole_one() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,5 +1,5 @@
-//! `drumfire backup` among files of others, faults and wrong words: no backup and no file is lost,
-//! nobody's file is read or written in the place of another, and missing data are reported.
+//! `drumfire backup` with files of other users, faults and wrong arguments: no backup and no file
+//! is lost, no file is read or written in place of another, and missing data are reported.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
 
-/// The program, and a folder for it.
+/// The program, and a folder for its run.
 struct Rig {
     drumfire: Drumfire,
     folder: Folder,
@@ -32,7 +32,7 @@ impl Rig {
         self.folder.path().join(name)
     }
 
-    /// Writes a file, and the folders above it.
+    /// Writes a file, and creates its parent folders.
     fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         fs::create_dir_all(self.at(name).parent().unwrap()).unwrap();
         self.folder.file(name, bytes)
@@ -91,7 +91,7 @@ fn a_wrong_word_a_bad_source_or_an_interrupt_costs_no_old_backup() {
         assert_eq!(run.code, Some(code), "{args}: {}", run.stderr);
         stays(args);
     }
-    // A source that is half read when the user has enough.
+    // A source that is partly read when the user interrupts.
     rig.file("slow.toml", b"name='slow'\nseed=1\n[[fault]]\nverb='slow'\nop='read'\nadd_s=0.2\n");
     let args = "backup data fault:./slow.toml(ram:64m?fill=1) --to keep --replace --readers 1";
     let mut running = Running::start(&mut rig.drumfire.command(rig.folder.path(), args));
@@ -100,7 +100,7 @@ fn a_wrong_word_a_bad_source_or_an_interrupt_costs_no_old_backup() {
     let ended = running.finish(LIMIT);
     assert_eq!(ended.code, Some(130), "{ended:?}");
     stays("interrupted");
-    // A volume, too, is not given up before its sources are there.
+    // A volume, too, is not overwritten before its sources are open.
     rig.run("backup data --to file:volume?size=4m --destroy").ok();
     for source in ["nosuchfile", "file:nosuchfile", "file:volume", "volume"] {
         let run = rig.run(&format!("backup data {source} --to file:volume --destroy"));
@@ -151,13 +151,13 @@ fn a_backup_with_a_bad_extent_says_so_for_ever() {
     let json = rig.run("backup --from out --verify --json").json();
     assert_eq!((&json["damaged"], &json["partial"]), (&0.into(), &1.into()));
     assert_eq!(json["not_whole"][0]["missing"][0]["at"], 2 * MIB);
-    // All around it is there, under a name that says that it is not whole.
+    // All other data is restored, under a name that marks the restore as incomplete.
     assert!(!rig.at("back").exists());
     let back = fs::read(rig.at("back.incomplete/volume-1")).unwrap();
     let mut right = image;
     right[2 * MIB..3 * MIB].fill(0);
     assert!(back == right);
-    // A backup that lacks data does not take the place of a whole one.
+    // A backup that lacks data does not replace a complete one.
     rig.run("backup file:img --to keep").ok();
     let old = fs::read(rig.at("keep")).unwrap();
     let made = rig.run("backup fault:./bad.toml(file:img) --to keep --replace --verify");
@@ -167,7 +167,7 @@ fn a_backup_with_a_bad_extent_says_so_for_ever() {
     assert_eq!(rig.run("backup --from keep.partial --verify").code, Some(6));
 }
 
-/// A file whose drive fails: it is read through FUSE.
+/// A file on a failing drive, read through FUSE.
 #[test]
 fn a_file_with_a_bad_extent_is_kept_around_it() {
     let Some(rig) = Rig::new() else { return };
@@ -275,7 +275,7 @@ fn a_restore_makes_a_new_folder_and_touches_nothing_else() {
     }
     assert_eq!(fs::read(rig.at("into/data/a")).unwrap(), b"original");
     assert_eq!(rig.names(), ["dangling", "data", "empty", "into", "out", "to-link"]);
-    // Folders above it are made; what an earlier try left is neither used nor deleted.
+    // Parent folders are created; leftovers of an earlier attempt are neither used nor deleted.
     rig.file("deep/er/back.incomplete/precious", b"original");
     rig.run("backup --from out --into deep/er/back").ok();
     assert!(fs::read(rig.at("deep/er/back/data/a")).unwrap() == lines(10_000));
@@ -351,7 +351,7 @@ fn a_pipe_in_the_place_of_a_backup_or_a_source_is_refused_at_once() {
     }
 }
 
-/// The mode of a restore's folder while it works, and afterwards.
+/// Mode of a restore's folder during the restore, and afterwards.
 #[test]
 fn a_restore_is_private_until_it_is_whole() {
     let Some(rig) = Rig::new() else { return };

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use drumfire_tests::{Drumfire, Folder, Nbd, NbdCommand, Running, Served};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// A processor sleeps for 10 ms before it looks where its peers are: what is sent only when it
-/// wakes takes longer.
+/// Time that shows a delayed send: a core sleeps for 10 ms before it checks where its peers are,
+/// and data sent only at its wake-up takes longer.
 const TIMER: Duration = Duration::from_millis(8);
-/// A target of ours asks after 15 s of silence, and hangs up 15 s later.
+/// Time after which our target has noticed silence: it sends a ping after 15 s, and disconnects 15
+/// s later.
 const SILENCE: Duration = Duration::from_secs(33);
 
 /// Serves volumes by NBD; returns the address.
@@ -23,7 +24,7 @@ fn serve(drumfire: &Drumfire, folder: &Folder, volumes: &str) -> (Running, Strin
     (running, address)
 }
 
-/// The time of the fifth of 20 writes, the quickest first.
+/// Fifth shortest time of 20 writes.
 fn quick_write(volume: &mut Nbd, len: u32) -> Duration {
     let data = vec![7; len as usize];
     let mut times: Vec<Duration> = (0..20)
@@ -42,7 +43,7 @@ fn both(served: &Served, name: &str) -> [String; 2] {
     [served.uri(name), served.nvme_uri(name)]
 }
 
-/// The data of long writes are asked for by the other target, and sent when they are.
+/// The other target requests the data of long writes, and gets them upon each request.
 #[test]
 fn solicited_data_wait_for_no_timer() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -52,7 +53,7 @@ fn solicited_data_wait_for_no_timer() {
         let (_running, address) = serve(&drumfire, &folder, &format!("--volume v={uri}"));
         let mut volume = Nbd::connect(&address, "v").unwrap();
         for len in [64 << 10, 256 << 10, 1 << 20] {
-            // A busy host may keep one round waiting.
+            // A busy host may delay one round.
             let rounds: Vec<Duration> = (0..5).map(|_| quick_write(&mut volume, len)).collect();
             assert!(rounds.iter().any(|time| *time < TIMER), "{uri}, {len} bytes: {rounds:?}");
         }
@@ -88,7 +89,7 @@ fn idle_volumes_stay_connected() {
     }
     let start = Instant::now();
     while start.elapsed() < SILENCE {
-        // The other part has nothing to do.
+        // The other part has no work.
         stripe.read(0, 512).unwrap();
         sleep(Duration::from_millis(500));
     }

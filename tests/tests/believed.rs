@@ -1,5 +1,5 @@
-//! What a reader gets of results that are invalid, changed by hand, cut or of another version, in
-//! every form and beside others.
+//! Reports of results that are invalid, changed by hand, truncated or of another version, in every
+//! format and in comparisons.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A folder with a file that was written, one that is a hole, and a short run of each.
+/// A folder with a written file, a hole, and a short run of each.
 fn runs(drumfire: &Drumfire) -> Folder {
     let folder = Folder::new();
     folder.file("full", &[7; 1 << 20]);

@@ -1,4 +1,4 @@
-//! A host whose processors others want as well: who used how much is still told rightly.
+//! A host whose CPUs other processes use as well: CPU use is still attributed correctly.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// One thread serves both ends of a race. What it is kept from running is nobody's.
+/// One thread serves both ends of a race. Time in which it cannot run belongs to neither.
 #[test]
 fn a_race_beside_others_tells_what_each_end_used() {
     let (Some(drumfire), Some(taskset), Some(shell)) =
@@ -41,7 +41,7 @@ fn a_race_beside_others_tells_what_each_end_used() {
     assert!((busy_share / quiet_share - 1.0).abs() < 0.4, "{quiet:?}, {busy:?}");
 }
 
-/// A run that has next to no processor when the user asks for its end keeps what it measured.
+/// A run that has hardly any CPU time when the user requests a stop saves its results.
 #[test]
 fn a_run_that_is_starved_at_its_end_is_waited_for() {
     let (Some(drumfire), Some(taskset), Some(shell)) =

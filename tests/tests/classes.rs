@@ -1,5 +1,5 @@
-//! A result is publishable, indicative or invalid for reasons of its own. One test, alone in its
-//! file: a second one beside it would be somebody else on the host, which honesty checks see.
+//! A result is publishable, indicative or invalid for its own reasons. The file has one test:
+//! honesty checks would see a concurrent one as another user of the host.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use drumfire_tests::{Drumfire, Folder, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(600);
-/// What a host with other work on it spoils; every other check must pass anywhere.
+/// Checks that other work on the host can fail; every other check must pass anywhere.
 const OF_THE_HOST: [&str; 7] = ["H06", "H10", "H12", "H13", "H15", "H17", "H20"];
 
-/// Checks that did not pass, with what they came to.
+/// Checks that did not pass, with their results.
 fn held_against(result: &Value) -> BTreeMap<String, String> {
     let checks = result["checks"].as_array().expect("a list of checks");
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
@@ -25,8 +25,8 @@ fn held_against(result: &Value) -> BTreeMap<String, String> {
     .collect()
 }
 
-/// The class of a result on which checks that are not of the host cannot fail, nor all pass:
-/// invalid, if the host failed one.
+/// Class of a result whose non-host checks cannot fail, nor all pass: invalid, if a check of the
+/// host failed.
 fn indicative(result: &Value) -> &'static str {
     let mut class = "indicative";
     for (code, check) in held_against(result).iter().filter(|(_, check)| check.starts_with("fail"))
@@ -43,7 +43,7 @@ fn each_class_is_reached_for_its_own_reasons() {
     let folder = Folder::new();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT).ok().json();
 
-    // Invalid: what is read was never written.
+    // Invalid: the data read was never written.
     std::fs::File::create(folder.path().join("hole")).unwrap().set_len(16 << 20).unwrap();
     let hole = run("run file:hole --size 4k --seconds 1 --ramp 0 --json");
     assert_eq!(hole["class"], "invalid");
@@ -52,7 +52,8 @@ fn each_class_is_reached_for_its_own_reasons() {
         drumfire.run(folder.path(), "run file:hole --size 4k --seconds 1 --ramp 0", LIMIT).ok();
     assert!(said.stdout.contains("not compared with published figures"), "{}", said.stdout);
 
-    // The generator's own rate: by how much is the machine's business, that it is seen is ours.
+    // The generator's own rate: its value depends on the machine; the test checks that it is
+    // reported.
     let nothing = run("run null:1g --seconds 2 --ramp 0.5 --ceiling --json");
     let rate = |value: &Value| value["iops"].as_f64().unwrap();
     let share = rate(&nothing["totals"]) / rate(&nothing["ceiling"]);
@@ -76,7 +77,7 @@ fn each_class_is_reached_for_its_own_reasons() {
         serde_json::from_slice(&text).unwrap()
     };
 
-    // Indicative: each of them, as it was measured once.
+    // Each repeat is a single measurement: indicative.
     let repeats = cell["runs"].as_array().unwrap();
     assert_eq!(repeats.len(), 5, "{cell}");
     for repeat in repeats {

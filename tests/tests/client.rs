@@ -6,7 +6,7 @@ use drumfire_tests::{Drumfire, Folder, check, skip};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Memory is as fast as the processors that copy it; a drive is not.
+/// Memory is as fast as the CPUs that copy it; a drive is not.
 /// Lie of H10: memory on two busy CPUs, far below the ceiling, which one CPU does half as fast.
 /// Twin of H10: an emulated drive that one CPU drives as fast.
 #[test]

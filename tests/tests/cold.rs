@@ -1,5 +1,5 @@
-//! Caches by what reads take: planted ones of known size before a slow volume, none, and a volume
-//! of another host that is what it says.
+//! Caches detected by read latency: planted ones of known size in front of a slow volume, none, and
+//! an honest remote volume.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const BLOCK: u64 = 16 << 10;
 const BLOCKS: usize = 4096;
-/// Checks that other programs of this host decide, and those that ask for repeats and longer runs.
+/// Checks that other programs of this host decide, and those that require repeats and longer runs.
 const OF_THE_HOST: [&str; 10] =
     ["H06", "H10", "H12", "H13", "H14", "H15", "H17", "H20", "H22", "H26"];
 
-/// A run on a disk with a cache of so many blocks, and what a block takes without.
+/// A run on a disk with a cache of `cached_blocks`, and the latency of an uncached block.
 fn run(drumfire: &Drumfire, cached_blocks: usize, takes: Duration, more: &str) -> Value {
     let bytes = BLOCK * BLOCKS as u64;
     let disk = CachedDisk::of(Shape { bytes, block_bytes: BLOCK, cached_blocks, takes });
@@ -52,7 +52,7 @@ fn a_cache_before_a_slow_volume_is_found_with_its_size() {
     came_to(&run(&drumfire, BLOCKS / 20, slow, ""), "pass");
 }
 
-/// Nobody looked, and nobody passes.
+/// Without cold reads no check passes.
 #[test]
 fn what_is_not_read_beside_the_job_is_not_known() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -61,7 +61,7 @@ fn what_is_not_read_beside_the_job_is_not_known() {
     assert!(words.contains("no places of it were read beside the job"), "{words}");
 }
 
-/// The address of one of a target's doors.
+/// Address of one of a target's portals.
 fn door(target: &mut Running, name: &str) -> String {
     target.await_stdout(LIMIT, |stdout| {
         let (line, _) = stdout.split_once('\n')?;
@@ -70,17 +70,17 @@ fn door(target: &mut Running, name: &str) -> String {
     })
 }
 
-/// Verdict of H25 on a file of the same disk and size at this host, by reads as long: what the disk
-/// does, and what the host does to it, is no fault of the volume behind the connection.
+/// Verdict of H25 on a local file of the same disk and size, by reads of the same size: effects of
+/// the disk and the host are no fault of the volume behind the connection.
 fn local(drumfire: &Drumfire, folder: &Folder) -> String {
     let args = "run file:twin --size 64k --outstanding 4 --seconds 1 --ramp 0 --no-ceiling --json";
     let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
     check(&result, "H25").0
 }
 
-/// Reads are long, for the disk of a host of tests may be as fast as memory behind a program.
-/// On a quiet host nothing keeps its result from being published: those checks that stand against
-/// it ask whether the host was quiet, for repeats, and for a longer run.
+/// Reads are long, because the disk of a test host may be as fast as memory behind a program. On a
+/// quiet host the result is publishable: the checks that object require a quiet host, repeats, and
+/// a longer run.
 /// Twin of H08: a file that another host serves over NVMe/TCP, iSCSI and NBD.
 #[test]
 fn an_honest_volume_of_another_host_passes_all_that_is_not_its_hosts() {
@@ -108,7 +108,8 @@ fn an_honest_volume_of_another_host_passes_all_that_is_not_its_hosts() {
             "run {uri} --size 64k --outstanding 4 --seconds 3 --ramp 0 --verify --destroy \
              --ceiling --json"
         );
-        // The noise of a host accuses one run of a hundred, and never the same volume each time.
+        // Noise of a host causes an objection in one run of a hundred, never for the same volume
+        // each time.
         let accused: Vec<String> = (0..3)
             .map_while(|_| {
                 let before = local(&drumfire, &folder);
@@ -121,14 +122,15 @@ fn an_honest_volume_of_another_host_passes_all_that_is_not_its_hosts() {
     }
 }
 
-/// What a result says against a volume that is no matter of its host. A cache of the host's own
-/// disk holds what a run has just read: the same is said of its twin without a connection then.
+/// Objection of a result against a volume that its host does not explain. A cache of the host's own
+/// disk holds the data that a run has just read: its twin without a connection gets the same
+/// objection then.
 fn against(result: &Value, is_cached: bool) -> Option<String> {
     let is_against = |check: &&Value| {
         let (code, verdict) = (check["code"].as_str().unwrap(), &check["verdict"]);
         let is_clean = ["pass", "does-not-apply"].contains(&verdict.as_str().unwrap());
-        // A host that is busy answers late: TCP sends again, and a disk takes no longer than memory
-        // behind a program may. Nothing is said against the volume then.
+        // A busy host answers late: TCP retransmits, and a disk may take no longer than memory
+        // behind a program. No check objects to the volume then.
         let busy = match code {
             "H19" => verdict == "warn",
             "H08" | "H25" => verdict == "unknown" || is_cached && verdict == "warn",

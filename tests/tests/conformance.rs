@@ -1,24 +1,24 @@
 //! libiscsi's conformance suite, family by family, with every case counted.
 //!
 //! The suite counts a case that it skipped as passed. Here a case that printed `[SKIPPED]` is
-//! recorded as what it is, and appears in the summary with its reason.
+//! recorded as skipped, and appears in the summary with its reason.
 
 use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{Case, Drumfire, case, require, run, skip};
 
-/// A family takes some seconds: it waits for answers that must not come.
+/// Time limit of a family, which takes some seconds: it waits for responses that must not come.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What each case of the suite's output gave.
+/// Result of each case in the suite's output.
 ///
-/// A case is `  Test: NAME ...`, lines of its own, then `passed` or `FAILED`, which may stand at
-/// the end of the first line.
+/// A case is `  Test: NAME ...`, its output lines, then `passed` or `FAILED`, which may be at the
+/// end of the first line.
 fn cases(output: &str) -> Vec<(String, Case)> {
     let mut cases = Vec::new();
     let mut suite = "";
-    // Cut at the summary, which has words of its own.
+    // Truncated at the summary, which repeats these words.
     let output = output.split("Run Summary:").next().unwrap_or_default();
     for part in output.split("Suite: ").skip(1) {
         let mut tests = part.split("  Test: ");
@@ -37,7 +37,7 @@ fn judge(said: &str) -> Case {
     let Some(end) = lines.iter().position(verdict) else {
         return Case::Failed("it did not come to its end".into());
     };
-    // What follows the verdict is the assertion that failed, or tidying up.
+    // The lines after the verdict are the failed assertion, or cleanup.
     let (before, after) = lines.split_at(end);
     let reason = |mark| before.iter().find_map(|line| line.strip_prefix(mark)).map(str::trim);
     if lines[end].starts_with("FAILED") {

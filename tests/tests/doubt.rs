@@ -1,8 +1,8 @@
-//! Writes that were sent and are late or lost: a disk executes one late, or a server dies with what
-//! was not flushed. A reader then gets what was acknowledged, or the flush has failed.
+//! Late or lost writes: a disk executes one late, or a server dies with unflushed data. A reader
+//! then gets the acknowledged data, or the flush has failed.
 //!
-//! Servers, the number of legs and the moments are drawn by a seed: `DRUMFIRE_ROUNDS=20` asks for
-//! more rounds of each kind than the few of each run, `DRUMFIRE_SEED` for those of another seed.
+//! Servers, the number of legs and the times are drawn from a seed: `DRUMFIRE_ROUNDS=20` runs more
+//! rounds of each kind than by default, `DRUMFIRE_SEED` those of another seed.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use drumfire_tests::{
 use rustix::process::Signal;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
-/// Limit of the making of an array: 20 s for 8 MiB over tgtd on a host whose cores are busy.
+/// Time limit for creating an array: 20 s for 8 MiB over tgtd on a host whose cores are busy.
 const MAKING: Duration = Duration::from_secs(120);
-/// How many rounds go side by side.
+/// Number of concurrent rounds.
 const AT_ONCE: usize = 3;
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const LEG_BYTES: u64 = 8 * MIB;
@@ -67,14 +67,14 @@ pub(crate) fn block(content: u8) -> Vec<u8> {
     vec![content; BLOCK]
 }
 
-/// The content of a block, which is one byte all over.
+/// Content of a block, all of whose bytes are equal.
 pub(crate) fn held(volume: &mut Nbd, offset: u64) -> u8 {
     let data = volume.read(offset, BLOCK as u32).unwrap();
     assert!(data.iter().all(|byte| *byte == data[0]), "a block is torn");
     data[0]
 }
 
-/// Where legs differ.
+/// Offsets at which legs differ.
 fn difference(legs: &[PathBuf]) -> String {
     let all: Vec<Vec<u8>> = legs.iter().map(|leg| fs::read(leg).unwrap()).collect();
     let differ = |at: &usize| all.iter().any(|leg| leg[*at] != all[0][*at]);
@@ -84,7 +84,7 @@ fn difference(legs: &[PathBuf]) -> String {
     format!("legs differ in {} sectors: {places:x?}, first {first:?}", places.len())
 }
 
-/// The data of these legs agree in the end.
+/// Waits until the data of these legs agree.
 pub(crate) fn await_agreement(front: &Front, legs: &[PathBuf]) {
     let data =
         |leg: &Path| fs::read(leg).unwrap()[MIB as usize..(LEG_BYTES - MIB) as usize].to_vec();
@@ -98,7 +98,7 @@ pub(crate) fn milliseconds(chance: &mut Chance, below: u64) -> Duration {
     Duration::from_millis(chance.below(below))
 }
 
-/// The server between the client and the disk that is late, if there is one.
+/// Server between the client and the late disk, if there is one.
 fn between(chance: &mut Chance) -> Option<Server> {
     (chance.below(6) > 0).then(|| Server::any(chance))
 }
@@ -111,7 +111,8 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     let legs = [1, 2, 2, 3][chance.below(4) as usize];
     let suspect = chance.below(legs);
     let late = Duration::from_secs(3 + chance.below(5));
-    // Where only time helps, the grace is as long as the disk is late. Ours and tgtd can tell.
+    // If only time resolves doubts, the grace period equals the disk's delay. Our server and tgtd
+    // can confirm the end of I/Os.
     let only_time = between.is_none_or(|server| server.is_nbd() && !server.is_ours());
     let grace = if only_time { late.as_secs() + 1 } else { 1 };
     let files: Vec<PathBuf> = (0..legs).map(|number| leg_file(&folder, number)).collect();
@@ -124,8 +125,8 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     if legs == 1 {
         uri += "&reconnect=60s";
     } else {
-        // On a busy host the zeroes of a new array may take tgtd longer than a second: it writes
-        // them block by block.
+        // On a busy host tgtd may take longer than a second to zero a new array: it writes zeroes
+        // block by block.
         let long = "io_timeout=20s";
         let leg = |number: u64| match number == suspect {
             true => uri.replace(brief, long),
@@ -139,7 +140,7 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
     println!("seed {seed}: {told}");
     let front = Front::start(drumfire, &folder, &uri);
     let mut volume = front.connect();
-    // Each leg is read somewhere.
+    // Each leg is read at some offset.
     let offset = chance.below(16) * (64 << 10) + chance.below(16) * BLOCK as u64;
     assert!(volume.write(offset, &block(b'0'), true).unwrap());
     disk.delay_next(offset + if legs == 1 { 0 } else { MIB }, late);
@@ -170,11 +171,11 @@ fn a_late_write(drumfire: &Drumfire, seed: u64) -> String {
 #[test]
 fn no_late_write_comes_after_a_newer_one() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // The first was wrong as long as a leg that left kept its connection.
+    // The first seed failed while a failed leg kept its connection.
     rounds(1..4, AT_ONCE, |seed| a_late_write(&drumfire, seed));
 }
 
-/// All servers but one lose their power, and come back after a while.
+/// Cuts the power of all servers but one; they return after a while.
 fn strike(fars: &mut [Far], spared: Option<usize>, chance: &mut Chance) {
     let mut struck: Vec<&mut Far> = Vec::new();
     let hit = fars.iter_mut().enumerate().filter(|(number, _)| spared != Some(*number));
@@ -185,7 +186,7 @@ fn strike(fars: &mut [Far], spared: Option<usize>, chance: &mut Chance) {
     sleep(milliseconds(chance, 3000));
 }
 
-/// All servers die with what was not flushed, or all but one.
+/// All servers lose power with unflushed data, or all but one.
 fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
@@ -204,7 +205,7 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
         1 => format!("{}&reconnect=60s", uris[0]),
         _ => array(drumfire, &folder, &uris),
     };
-    // A leg that stays has it all.
+    // A leg that stays has all data.
     let spared = (legs > 1 && chance.below(3) == 0).then(|| chance.below(legs) as usize);
     let told = format!("{servers:?}, spared {spared:?}");
     println!("seed {seed}: {told}");
@@ -221,7 +222,7 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
     let failed = [volume.flush().unwrap(), other.flush().unwrap()].map(|done| !done);
     let said = || front.running.stderr();
     let fails = volume.read(offset, BLOCK as u32).is_err();
-    // Events are told once a second.
+    // Events are reported once a second.
     sleep(Duration::from_millis(if fails { 1500 } else { 0 }));
     if fails && said().contains("came back as an older image") {
         // Writes with FUA to others' servers after the flush are lost here, too.
@@ -235,11 +236,11 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
         said()
     );
     assert!(spared.is_none() || failed == [false; 2], "{told}: an error for nothing: {}", said());
-    // The loss is told once.
+    // The loss is reported once.
     assert!(volume.flush().unwrap() && other.flush().unwrap(), "{told}: {}", said());
     assert!(volume.write(offset, &block(b'3'), true).unwrap(), "{told}: {}", said());
     sleep(milliseconds(&mut chance, 3000));
-    // A client that comes later may be told once more.
+    // A later client may get one more report.
     let mut late = front.connect();
     let _ = late.flush().unwrap();
     for volume in [&mut volume, &mut other, &mut late] {
@@ -257,6 +258,6 @@ fn a_lost_cache(drumfire: &Drumfire, seed: u64) -> String {
 #[test]
 fn what_a_server_lost_fails_the_flush() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // The first and the last were wrong as long as a leg told what the last leg had lost.
+    // The first and the last seed failed while a leg reported the losses of the last leg.
     rounds(8..11, AT_ONCE, |seed| a_lost_cache(&drumfire, seed));
 }

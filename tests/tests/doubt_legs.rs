@@ -1,5 +1,5 @@
-//! Legs that are not what they were: older images, and legs that refuse, in rounds drawn by a seed
-//! as those of [`doubt`](crate::doubt).
+//! Changed legs: older images, and legs that refuse I/Os, in rounds drawn from a seed as in
+//! [`doubt`](crate::doubt).
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ use crate::doubt::{BLOCK, Front, LIMIT, array, await_agreement, block, held, leg
 const AT_ONCE: usize = 3;
 /// Longer than regions stay marked.
 const REST: Duration = Duration::from_secs(8);
-/// Blocks that are written, each in a region of its own.
+/// Blocks that are written, each in a separate region.
 const PLACES: u64 = 40;
 
 fn place(number: u64) -> u64 {
     number * (64 << 10) + (number % 16) * BLOCK as u64
 }
 
-/// Writes some of the places, and notes what they hold then.
+/// Writes some of the blocks, and records their content.
 fn write_some(front: &Front, chance: &mut Chance, held: &mut [u8], content: u8) {
     let mut volume = front.connect();
     for number in 0..PLACES {
@@ -35,7 +35,7 @@ fn write_some(front: &Front, chance: &mut Chance, held: &mut [u8], content: u8) 
     assert!(volume.flush().unwrap());
 }
 
-/// All that was written is read, from whichever legs are in, and `when`.
+/// Reads all written data, from whichever legs are in, and compares it.
 fn look(front: &Front, expected: &[u8], when: &str) {
     let mut volume = front.connect();
     for number in 0..PLACES {
@@ -44,8 +44,8 @@ fn look(front: &Front, expected: &[u8], when: &str) {
     }
 }
 
-/// A leg whose file is what it was some writes ago, while the array was closed, was killed, or
-/// lived on without it.
+/// A leg whose file is reverted to an earlier state, while the array was closed, was killed, or
+/// continued without the leg.
 fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
@@ -77,7 +77,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     if chance.below(2) == 0 {
         write_some(&front, &mut chance, &mut expected, b'3');
     }
-    // After a crash nobody can know of an image that is younger than the last pages of the map.
+    // After a crash an image that is newer than the last pages of the map cannot be detected.
     if rests[1] {
         sleep(REST);
     }
@@ -106,7 +106,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     await_data(&front, &files[old], &expected);
     look(&front, &expected, &format!("{told}: afterwards"));
     await_agreement(&front, &files);
-    // Its data are there before it is recorded as in.
+    // The leg's data are there before it is recorded as in.
     let mut patience = Patience::new(LIMIT);
     let joins = |said: &str| said.contains("older image") && !said.contains("is in again");
     while joins(&front.running.stderr()) && patience.wait() {}
@@ -117,7 +117,7 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     format!("{told}: right")
 }
 
-/// The leg has what was written. What is in a cache reaches its file with a flush.
+/// Waits until the leg has all written data. Data in a cache reach the leg's file with a flush.
 fn await_data(front: &Front, file: &Path, expected: &[u8]) {
     let mut volume = front.connect();
     let mut patience = Patience::new(LIMIT);
@@ -143,7 +143,8 @@ fn no_older_image_is_read() {
     rounds(1..4, AT_ONCE, |seed| an_older_leg(&drumfire, seed));
 }
 
-/// One leg refuses, or fails, in a range: the other has it all, and the client sees nothing.
+/// Makes one leg refuse or fail I/Os in a range: the other one has all data, and the client sees no
+/// error.
 fn a_refusing_leg(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
@@ -263,13 +264,13 @@ fn no_leg_reconnects_by_itself_however_deep() {
     rounds(1..7, AT_ONCE, |seed| a_nested_leg(&drumfire, seed));
 }
 
-/// An array is made over a server that has no write zeroes.
+/// Creates an array over a server without write zeroes.
 fn a_leg_without_zeroes(drumfire: &Drumfire, seed: u64) -> String {
     let mut chance = Chance(seed);
     let folder = Folder::new();
     let disk = LateDisk::over(&leg_file(&folder, 0));
     let server = Server::any(&mut chance);
-    // tgtd writes block by block to what is not a file.
+    // tgtd writes block by block to volumes that are not files.
     let below = match server {
         Server::Tgt => Below::File(leg_file(&folder, 1)),
         _ => Below::Nbd(disk.port),

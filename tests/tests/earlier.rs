@@ -1,5 +1,5 @@
-//! Results of earlier versions are read in all forms, with a word on what they lack, and held
-//! against nothing that they do not mean; newer and broken ones are refused in a line.
+//! Results of earlier versions are read in all formats, with a note on missing fields, and compared
+//! only where the meaning is the same; newer and invalid ones are refused in one line.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use drumfire_tests::{Drumfire, Finished, Folder};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const USAGE: Option<i32> = Some(2);
-/// Name, text, and what its report shows.
+/// Name, text, and expected report.
 type Earlier = (&'static str, &'static str, &'static str);
 
 /// Results of layouts whose figures have another meaning.
@@ -16,8 +16,8 @@ const EARLIER: [Earlier; 3] = [
     ("last.json", include_str!("../earlier/layout-1-last.json"), "IOPS"),
     ("sweep.json", include_str!("../earlier/layout-1-sweep.json"), "182k"),
 ];
-/// Layout, a result and what its report shows, a sweep and what its report shows, and the words on
-/// what the result lacks.
+/// Layout, a result and its expected report, a sweep and its expected report, and the note on
+/// missing fields.
 type Before = (u32, &'static str, &'static str, &'static str, &'static str, &'static str);
 /// Results with the same figures: of layout 2, which has only the checks that applied, and of 3,
 /// which counts flushes as I/Os where there are any, and of 4, which lacks H25 and H26.
@@ -92,7 +92,7 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
                    of layout 5: measure it again with this version";
         refused(&run(&format!("compare {file} now")), why);
         refused(&run(&format!("compare now {file} --as html")), why);
-        // With its own kind it is.
+        // A comparison with the same layout works.
         run(&format!("compare {file} {file}")).ok();
     }
     for file in ["first.json", "last.json"] {
@@ -130,7 +130,7 @@ fn are_read_as_they_were(
         "{shown}"
     );
     assert!(shown.contains(lacks), "{shown}");
-    // Its checks and its class are those that it was written with.
+    // A report keeps the checks and the class that the document was written with.
     let document = |text: &str| -> serde_json::Value { serde_json::from_str(text).unwrap() };
     let printed = document(&run(&format!("report {name} --as json")).ok().stdout);
     let written = document(text);

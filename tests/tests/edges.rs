@@ -16,7 +16,7 @@ fn a_limit_of_addresses_is_named() {
     let folder = Folder::new();
     folder.file("f", b"x");
     let sh = require("sh").expect("there is a shell");
-    // From what nothing begins with on, until all goes well.
+    // Limits from one with which nothing starts, up to one with which all goes well.
     let mut named = 0;
     for args in [
         "serve --nbd 127.0.0.1:0 --volume d=ram:1m",
@@ -31,7 +31,7 @@ fn a_limit_of_addresses_is_named() {
             let mut command = Command::new(&sh);
             let ended = run(command.args(["-c", &script]).current_dir(folder.path()), LIMIT);
             let words = ended.stderr;
-            // The loader's own words are none of the program's.
+            // Messages of the dynamic loader are not the program's.
             if !words.contains("drumfire: ") || words.contains("ready") {
                 continue;
             }
@@ -80,7 +80,7 @@ fn a_command_that_does_not_end_is_named_before_it_runs() {
     let mut running = Running::start(&mut drumfire.command(folder.path(), "fio job.fio"));
     running.await_stderr(LIMIT, |text| text.contains("runs exec_prerun: sleep").then_some(()));
     running.signal(Signal::INT);
-    // The job's children hold no pipe open either.
+    // The job's children keep no pipe open either.
     let ended = running.finish(Duration::from_secs(20));
     assert_eq!(ended.code, Some(128), "{ended:?}");
 }
@@ -97,7 +97,7 @@ fn root_detaches_what_another_user_attached() {
         skip("only root may be another user");
         return;
     }
-    // Where he may read it.
+    // The other user needs a readable copy of the program.
     let program = folder.path().join("drumfire");
     fs::copy(drumfire.path(), &program).unwrap();
     let mut command = Command::new(&program);

@@ -1,5 +1,5 @@
-//! An emulated drive answers as its law says, and its law is found again: by the clock, so on a
-//! host that has nothing else to do.
+//! An emulated drive responds according to its profile, and calibration finds the profile again: in
+//! real time, so on an otherwise idle host.
 
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
-/// A drive so slow that what a host adds hardly shows: 20 ms for each, 2 ms one after another.
+/// Profile of a drive so slow that the host's overhead hardly shows: 20 ms for each, 2 ms one after
+/// another.
 const SLOW: &str = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
     shape = 'fixed'\nread = { each_s = 20e-3 }\nwrite = { each_s = 20e-3 }\n\
     [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 2e-3 }\n";
-/// How late a host may be: beyond, it does not emulate this drive at all.
+/// Maximum delay that a host may add: beyond, it does not emulate this drive at all.
 const LATE_S_MAX: f64 = 10e-3;
 
 /// The mean response of that drive, exactly: by mean value analysis.
@@ -31,8 +32,8 @@ fn response_s(outstanding: u32) -> f64 {
     all_s
 }
 
-/// That intervals hold the law is shown without a clock, where `calibrate` has its tests. Here a
-/// host is late by what it is, which belongs to the drive that was measured.
+/// The tests of `calibrate` show without a clock that intervals cover the profile. Here the host's
+/// own delay is part of the measured drive.
 #[test]
 fn a_sweep_over_an_emulated_drive_finds_its_law() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -49,8 +50,7 @@ fn a_sweep_over_an_emulated_drive_finds_its_law() {
         assert_eq!(result["origin"], "emulated");
         let mean_s = result["totals"]["latency_ns"]["mean"].as_f64().unwrap() * 1e-9;
         let late_now_s = mean_s - response_s(outstanding);
-        // Deeper, the controller always has work, and nobody waits for the host, but for one that
-        // stands still.
+        // At larger depths the controller always has work, and only a stalled host delays an I/O.
         match outstanding {
             ..=8 => late_s = late_s.max(late_now_s),
             _ => kept_up &= late_now_s < 0.1 * response_s(outstanding),
@@ -66,7 +66,7 @@ fn a_sweep_over_an_emulated_drive_finds_its_law() {
     assert!(source.contains("emulated"), "{source}");
     let held = fitted["points"].as_array().unwrap().iter().filter(|row| row["tag"] == "PRED");
     assert_eq!(held.count(), 2);
-    // Five deviations of what chance leaves open in two seconds.
+    // Five standard deviations of the random variation in two seconds.
     for (name, truth_s, chance, late_s) in
         [("medium.read.each_s", 20e-3, 0.05, late_s), ("controller.read.each_s", 2e-3, 0.12, 0.0)]
     {

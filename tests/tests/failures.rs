@@ -1,4 +1,4 @@
-//! I/Os that fail: the result says which, where, when and why, over every way to a volume.
+//! Failed I/Os: the result reports kind, offset, time and reason, over every way to a volume.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 /// Exit code of a run in which I/Os failed.
 const ERRORS: i32 = 1;
 const LIMIT: Duration = Duration::from_secs(300);
-/// Length of the file, and what is left of it.
+/// Size of the file, and of its remainder.
 const WHOLE: u64 = 8 << 20;
 const LEFT: u64 = 2 << 20;
 
@@ -23,14 +23,14 @@ fn cut(path: &Path) {
     std::fs::OpenOptions::new().write(true).open(path).unwrap().set_len(LEFT).unwrap();
 }
 
-/// Runs reads of 4 KiB, cuts the file when they are in flight, and returns all that was printed.
+/// Runs reads of 4 KiB, truncates the file when they are in flight, and returns the output.
 fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out: &str) -> Value {
     let args = format!(
         "run {uri} --size 4k --outstanding 4 --seconds 6 --ramp 0 --json --out {out} \
          --json-lines {out}.jsonl"
     );
     let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
-    // After its first second, and long before its last.
+    // Cut the volume after the run's first second, and long before its last.
     await_second(&mut running, &folder.path().join(format!("{out}.jsonl")));
     cut(path);
     let finished = running.finish(LIMIT);
@@ -39,7 +39,7 @@ fn run_and_cut(drumfire: &Drumfire, folder: &Folder, uri: &str, path: &Path, out
     finished.json()
 }
 
-/// What a result must say of reads beyond the end of what is left.
+/// Expected report of reads past the end of a truncated file.
 fn says(result: &Value, uri: &str, status: &str) {
     let failures = result["failures"].as_array().unwrap_or_else(|| panic!("none: {result}"));
     let [failure] = &failures[..] else { panic!("not one kind: {failures:?}") };
@@ -66,7 +66,7 @@ fn reads_beyond_the_end_of_a_file_are_named() {
     let uri = format!("file:{}", path.display());
     let result = run_and_cut(&drumfire, &folder, &uri, &path, "o");
     says(&result, &uri, "end of file: no data there");
-    // Every other form has it, too.
+    // Every other format has the failure, too.
     let lines = std::fs::read_to_string(folder.path().join("o.jsonl")).unwrap();
     let kinds: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let failure = kinds.iter().find(|line| line["type"] == "failure").expect("a line for it");
@@ -96,14 +96,14 @@ fn losetup(args: &[&str]) -> Option<String> {
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// What cannot be read any more is not only counted when a volume is compared again.
+/// Blocks that become unreadable are named, not only counted, when a volume is verified again.
 #[test]
 fn blocks_that_cannot_be_compared_again_are_named() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let run = "run file:v.img?size=8m --size 4k --verify --seconds 1 --ramp 0 --out o --json";
     drumfire.run(folder.path(), run, LIMIT).ok();
-    // Cut while a target has it: for us the volume is as long as it was.
+    // Truncated while a target has it open: the initiator still sees the old size.
     let path = folder.path().join("v.img");
     let served = drumfire.serve(&[&format!("disk=file:{}", path.display())]);
     cut(&path);
@@ -136,7 +136,8 @@ fn what_a_target_answers_is_said_in_the_words_of_its_standard() {
     }
 }
 
-/// A device that is taken away under a run: what it did until then is kept, and why it failed.
+/// A device that is removed during a run: earlier results are saved, with the reason of the
+/// failure.
 #[test]
 fn a_device_that_is_taken_away_leaves_its_errno() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,5 +1,5 @@
-//! One core of a server has many volumes and many peers: each gets its share, and what one of them
-//! does, or does not do, is not felt by the others.
+//! One core of a server has many volumes and many peers: each gets its share, and none is affected
+//! by the others.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use drumfire_tests::{Client, Drumfire, Finished, Folder, Running};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// A drive that does one I/O at a time, 2 ms each.
+/// Profile of a drive that executes one I/O at a time, 2 ms each.
 const SLOW: &str = "name = \"slow\"\nabout = \"one I/O at a time\"\nqueue_depth = 32\n\
                     [[stage]]\nname = \"drive\"\nservers = 1\nread = { each_s = 2e-3 }\n\
                     write = { each_s = 2e-3 }\n";
@@ -20,8 +20,8 @@ fn rates(finished: &Finished) -> Vec<f64> {
     workers.iter().map(|worker| worker["iops"].as_f64().expect("a rate")).collect()
 }
 
-/// Asserts that all rates of a run are nearly equal. Who is favoured by the server is so each time;
-/// whom a busy host kept waiting is another one in the next run, of which there are three.
+/// Asserts that all rates of a run are nearly equal. A server's favourite is the same in each run;
+/// a victim of a busy host is a different one in each of the three runs.
 fn assert_equal(what: &str, run: impl Fn() -> Vec<f64>) {
     let mut runs = Vec::new();
     for _ in 0..3 {
@@ -75,7 +75,7 @@ fn a_stalled_backend_stops_no_other_volume() {
     };
     let before = drumfire.run(folder.path(), &run("near", 2), LIMIT).ok();
     backend.running.signal(Signal::STOP);
-    // It asks for a login that nobody answers.
+    // The run requests a login that nobody answers.
     let asking = Running::start(&mut drumfire.command(folder.path(), &run("far", 1)));
     let during = drumfire.run(folder.path(), &run("near", 6), LIMIT);
     backend.running.signal(Signal::CONT);
@@ -118,7 +118,7 @@ fn a_server_accepts_again_when_it_has_files_again() {
         }
         sessions.push(client);
     }
-    // The soft limit of 40 became the hard one, and then there were no more.
+    // The soft limit of 40 was raised to the hard one, and then no more descriptors were left.
     assert!((30..64).contains(&sessions.len()), "{} sessions", sessions.len());
     drop(sessions);
     let portal = format!("discover 127.0.0.1:{}", served.port);

@@ -1,4 +1,4 @@
-//! What breaks in the middle: the target dies, the user interrupts. Results are kept.
+//! Failures during a run: the target dies, the user interrupts. Results are saved.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,9 +7,9 @@ use drumfire_tests::{Drumfire, Folder, Patience, Running, Served, free_port, und
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// So long a run would last that is ended before: longer than any host stands still.
+/// Duration of a run that is ended early: longer than any stall of a host.
 const ENDLESS_S: f64 = 600.0;
-/// How long a target is gone that comes back.
+/// Time for which a returning target is gone.
 const AWAY: Duration = Duration::from_millis(700);
 const PARTIAL: i32 = 6;
 const INTERRUPTED: i32 = 130;
@@ -20,7 +20,7 @@ fn endless(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Running {
     under_way(&mut drumfire.command(folder.path(), &args))
 }
 
-/// The kept result holds what was measured until then.
+/// Asserts that the saved result has the measurements so far.
 fn result_is_kept(folder: &Folder) {
     let result = folder.result().expect("a result is kept");
     assert!(result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 0), "{result}");
@@ -53,13 +53,13 @@ fn a_dead_target_leaves_a_partial_result_over_nvme_tcp() {
     a_dead_target_leaves_a_partial_result(Served::nvme_uri);
 }
 
-/// What is never answered is not passed over in silence.
+/// Unanswered I/Os are reported.
 fn a_silent_target_leaves_a_partial_result(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
     let uri = way(&served, "disk");
-    // The window ends before the connection is given up for silence.
+    // The window ends before the connection is closed for silence.
     let args = format!("run {uri}?io_timeout=7 --outstanding 3 --seconds 4 --ramp 0 --json");
     let running = under_way(&mut drumfire.command(folder.path(), &args));
     served.running.signal(Signal::STOP);
@@ -86,8 +86,8 @@ fn a_silent_target_leaves_a_partial_result_over_nvme_tcp() {
     a_silent_target_leaves_a_partial_result(Served::nvme_uri);
 }
 
-/// A run that was asked to comes back to a target that was away, and loses nothing: every block is
-/// compared with what was last written to it.
+/// A run with `reconnect` returns to a target that was away, and loses nothing: every block is
+/// compared with the last data written to it.
 fn a_run_comes_back(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let (store, folder) = (Folder::new(), Folder::new());
@@ -100,7 +100,7 @@ fn a_run_comes_back(way: Way) {
     let args = format!("run {uri} --size 4k --read 50 --verify --seconds 7 --ramp 0 --json");
     let args = format!("{args} --destroy");
     let running = under_way(&mut drumfire.command(folder.path(), &args));
-    // A process that is killed closes its sockets as it ends, on a busy host some time later.
+    // A killed process closes its sockets at its end, on a busy host some time later.
     served.running.signal(Signal::KILL);
     drop(served);
     std::thread::sleep(AWAY);
@@ -109,7 +109,7 @@ fn a_run_comes_back(way: Way) {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let result = finished.json();
     assert_eq!(result["totals"]["errors"], 0, "{result}");
-    // Those in flight waited for the target: what they took is not hidden.
+    // I/Os in flight waited for the target: their latency is not hidden.
     let longest = result["totals"]["latency_ns"]["max"].as_u64().unwrap_or(0);
     assert!(u128::from(longest) >= AWAY.as_nanos(), "{longest} ns");
     // Nor that the connection was lost, for how long, and when.
@@ -136,7 +136,7 @@ fn a_run_comes_back_over_nvme_tcp() {
     a_run_comes_back(Served::nvme_uri);
 }
 
-/// Nobody comes back: the run ends when its patience does, with what it has.
+/// The target does not return: the run ends when its reconnect time is over, with its results.
 #[test]
 fn a_run_gives_up_when_nobody_comes_back() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -168,7 +168,7 @@ fn an_interrupt_stops_drains_and_keeps(way: Way) {
     }
 }
 
-/// What was measured until then is in the folder, and `report` reads it in every form.
+/// The results up to the kill are in the folder, and `report` reads them in every format.
 #[test]
 fn a_run_that_is_killed_leaves_what_it_measured() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -184,7 +184,7 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
     };
     let kept: serde_json::Value = serde_json::from_str(&report("json")).unwrap();
     assert!(kept["partial"].as_str().unwrap().starts_with("cut after"), "{kept}");
-    // All that it did stands in one of its seconds.
+    // All of the run's I/Os are in its seconds.
     let intervals = kept["intervals"].as_array().unwrap();
     let (mut done, mut begin) = (0.0, 0.0);
     for second in intervals {
@@ -199,7 +199,7 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
     }
 }
 
-/// A run that another program begins, such as `nohup`.
+/// A run started by another program, such as `nohup`.
 fn begun_by(program: &std::path::Path, word: Option<&str>, inner: &Command) -> Running {
     let mut command = Command::new(program);
     command.args(word).arg(inner.get_program()).args(inner.get_args());
@@ -209,7 +209,7 @@ fn begun_by(program: &std::path::Path, word: Option<&str>, inner: &Command) -> R
     running
 }
 
-/// Who says nohup wants the whole run.
+/// A run under `nohup` completes.
 #[test]
 fn a_run_under_nohup_outlives_its_terminal() {
     let (Some(drumfire), Some(nohup)) = (Drumfire::find(), drumfire_tests::require("nohup")) else {
@@ -221,8 +221,8 @@ fn a_run_under_nohup_outlives_its_terminal() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
 }
 
-/// Others end with their terminal, and keep what they have. Whoever began this test may have said
-/// nohup, which would reach the run.
+/// Other runs end with their terminal, and save their results. The tests themselves may run under
+/// `nohup`, which would reach the run.
 #[test]
 fn a_run_ends_with_its_terminal() {
     let (Some(drumfire), Some(env)) = (Drumfire::find(), drumfire_tests::require("env")) else {
@@ -245,7 +245,7 @@ fn an_interrupt_stops_drains_and_keeps_over_nvme_tcp() {
     an_interrupt_stops_drains_and_keeps(Served::nvme_uri);
 }
 
-/// An initiator that is gone without a word leaves a target that serves the next.
+/// An initiator that vanishes silently leaves a target that serves the next.
 #[test]
 fn a_dead_initiator_leaves_the_target_to_others() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -271,10 +271,10 @@ fn a_second_interrupt_means_now() {
     let served = drumfire.serve(&["disk=ram:64m"]);
     let folder = Folder::new();
     let mut running = endless(&drumfire, &folder, &served.uri("disk"));
-    // It cannot drain while its target sleeps.
+    // The run cannot drain while its target sleeps.
     served.running.signal(Signal::STOP);
-    // The second one counts when the first was heard, as two at once are one. Less than the ten
-    // seconds that it would drain for.
+    // The second signal counts only after the first was handled, because two pending ones merge.
+    // Less than the ten seconds of draining.
     let mut patience = Patience::new(Duration::from_secs(8));
     while running.alive() {
         running.signal(Signal::INT);

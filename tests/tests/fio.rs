@@ -1,5 +1,5 @@
-//! Job files of fio beside the fio that is installed: the work that is done, the files that are
-//! left, and the results.
+//! Job files of fio, compared with the installed fio: the work done, the files left, and the
+//! results.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn with(name: &str, text: &str) -> Folder {
     folder
 }
 
-/// Runs a fio job with us, and returns the result as fio would print it.
+/// Runs a fio job with our program, and returns the result in fio's format.
 fn ours(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
     drumfire.run(folder, &format!("run {args} --out out"), LIMIT).ok();
     drumfire.run(folder, "report out --as fio+", LIMIT).ok().json()
@@ -29,7 +29,7 @@ fn theirs(fio: &Path, folder: &Path, file: &str) -> Value {
     run(&mut command, LIMIT).ok().json()
 }
 
-/// The first jobs of both documents for the same file.
+/// First jobs of both documents for the same file.
 fn both(text: &str) -> Option<(Value, Value)> {
     let (drumfire, fio) = (Drumfire::find()?, require("fio")?);
     let folder = with("job.fio", text);
@@ -38,7 +38,7 @@ fn both(text: &str) -> Option<(Value, Value)> {
     Some((ours, theirs))
 }
 
-/// Every place where two documents differ in names or types; numbers may differ in value.
+/// Paths at which two documents differ in names or types; numbers may differ in value.
 fn differences(at: &str, ours: &Value, theirs: &Value, found: &mut Vec<String>) {
     // Names that are values: buckets that were hit, settings that were given.
     let free = ["/bins", "/job options", "/global options"].iter().any(|end| at.ends_with(end));
@@ -106,8 +106,8 @@ fn our_document_has_the_shape_of_fios() {
                     Some(_) => {}
                 }
             }
-            // Disks are not watched. Newer fios say when a job began. How far to believe a result
-            // has no name with fio.
+            // Disks are not monitored. Newer fios report when a job started. fio has no name for
+            // the class of a result.
             found.retain(|at| {
                 !["disk_util", "job_start", "global options", "+/drumfire"]
                     .iter()
@@ -121,7 +121,7 @@ fn our_document_has_the_shape_of_fios() {
     }
 }
 
-/// The jobs of a document by name and group: as many, and in the same order.
+/// Jobs of a document by name and group, in order.
 fn jobs(document: &Value) -> Vec<(String, u64)> {
     let jobs = document["jobs"].as_array().unwrap().iter();
     jobs.map(|job| (job["jobname"].as_str().unwrap().to_owned(), job["groupid"].as_u64().unwrap()))
@@ -176,7 +176,7 @@ fn several_files_share_what_the_job_has() {
     assert!(explained.contains("outstanding = 4"), "{explained}");
 }
 
-/// Sizes in percent, and none at all, are of the file that a job before makes.
+/// Sizes in percent, and defaults, refer to the file that an earlier job creates.
 #[test]
 fn a_file_has_the_size_that_a_job_before_gives_it() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -196,7 +196,7 @@ fn a_file_has_the_size_that_a_job_before_gives_it() {
     }
 }
 
-/// As with fio, a file that is read and is not there is written first; nothing else is touched.
+/// As with fio, a missing file that a job reads is written first; nothing else is touched.
 #[test]
 fn a_missing_file_is_written_before_it_is_read() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -220,11 +220,11 @@ fn a_missing_file_is_written_before_it_is_read() {
     let bytes = std::fs::read(folder.path().join("r.0.0")).unwrap();
     assert_eq!(bytes.len(), 4 << 20);
     assert!(bytes.chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)));
-    // What it reads and writes it may overwrite: it has just been made.
+    // A job may overwrite files that it has just created.
     std::fs::write(folder.path().join("both.fio"), "[a]\nsize=4m\nrw=randrw\n").unwrap();
     run("run both.fio").ok();
     assert_eq!(run("run both.fio").code, Some(2), "it holds data now");
-    // What holds something is left as it is.
+    // Files with content are left as they are.
     std::fs::write(folder.path().join("r.0.0"), b"mine").unwrap();
     let done = run("run job.fio");
     assert_ne!(done.code, Some(0), "{done:?}");
@@ -239,7 +239,7 @@ fn we_do_the_work_that_fio_does() {
     };
     for (words, exact) in [
         ("rw=randread\nsize=32m", true),
-        // The last block does not fit; an io_size is passed by it.
+        // The last block does not fit; an io_size is exceeded by it.
         ("rw=write\nbs=64k\nsize=1000k\nloops=2", true),
         ("rw=randread\nbs=3k\nsize=1m", true),
         ("rw=read\nbs=3k\nsize=1m\nio_size=100k", true),
@@ -265,26 +265,26 @@ fn we_do_the_work_that_fio_does() {
     }
 }
 
-/// What is done in the ramp is part of the size, and stands in no figure.
+/// I/Os of the ramp count towards the size, but not in the results.
 #[test]
 fn a_ramp_takes_its_share_of_the_size() {
     let text = "[a]\nioengine=null\nsize=4m\nbs=4k\nrw=read\nrate_iops=400\nramp_time=1\n";
     let Some((ours, theirs)) = both(text) else { return };
     let ios = |of: &Value| of["jobs"][0]["read"]["total_ios"].as_f64().unwrap();
-    // 1024 I/Os, about 400 of them in the first second: on a busy machine fewer, or more. Were the
-    // ramp no part of the size, or did it stand in the figures, it would be all of them.
+    // 1024 I/Os, about 400 of them in the first second: on a busy machine fewer, or more. If the
+    // ramp did not count towards the size, or were in the results, all 1024 would be reported.
     for (who, ios) in [("ours", ios(&ours)), ("theirs", ios(&theirs))] {
         assert!((1.0..1024.0).contains(&ios), "{who}: {ios}");
     }
     let Some(drumfire) = Drumfire::find() else { return };
-    // It ends after a quarter of a second, when all is done.
+    // The job ends after a quarter of a second, when all is done.
     let text = text.replace("4m", "1m").replace("400", "1000").replace("time=1", "time=600");
     let folder = with("job.fio", &text);
     let all = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
     assert_eq!(all["totals"]["ios"], 256, "what ends within its ramp is the result: {all}");
     let warned = all["warnings"].to_string();
     assert!(warned.contains("all I/O completed within the ramp of 600 s"), "{all}");
-    // Of two jobs one goes on, and each has its own ramp.
+    // One of the two jobs continues, and each has its own ramp.
     let two = "[a]\nioengine=null\nsize=1m\nbs=4k\nrw=read\nramp_time=2\n[b]\nioengine=null\n\
         size=2m\nbs=4k\nrw=read\nrate_iops=150\nramp_time=1\n";
     let Some((ours, theirs)) = both(two) else { return };
@@ -293,8 +293,8 @@ fn a_ramp_takes_its_share_of_the_size() {
     let second = |of: &Value| of["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
     assert!((1..512).contains(&second(&ours)), "{ours}");
     assert!((1..512).contains(&second(&theirs)), "{theirs}");
-    // What is written first, so that reads can be compared, is no part of it; what is read again is
-    // one.
+    // Writes that prepare the verification do not count towards `io_size`; reads of the
+    // verification do.
     let text = "[a]\nfilename=x.img\nsize=16m\nio_size=4m\nbs=4k\nrw=randrw\nverify=crc32c\n";
     let folder = with("job.fio", text);
     let all = drumfire.run(folder.path(), "run job.fio --json", LIMIT).ok().json();
@@ -302,7 +302,7 @@ fn a_ramp_takes_its_share_of_the_size() {
     assert_eq!(all["totals"]["ios"], 1024 + written, "{all}");
 }
 
-/// When jobs begin and end, how much they do, and the flush that they end with.
+/// Start and end of jobs, their amount of work, and their final flush.
 #[test]
 fn jobs_take_their_turns_as_with_fio() {
     let text = "[global]\nioengine=null\nsize=1m\ntime_based\nruntime=1\nrate_iops=500\n\
@@ -320,10 +320,10 @@ fn jobs_take_their_turns_as_with_fio() {
     assert_eq!(ours["jobs"][3]["read"]["total_ios"], 40);
 }
 
-/// A job's time is its own, neither what it waited for nor what came after it: jobs that run one
-/// after the other take no longer than all did, however long a busy host made that. With what it
-/// waited for, `b` would take a second and a half more, `c` two and a half; with what came after
-/// it, `d` three more. The last I/Os may be missing on a busy host.
+/// A job's runtime includes neither its wait nor the time after it: sequential jobs take no longer
+/// than all together did, however long a busy host made that. With its wait, `b` would take a
+/// second and a half more, `c` two and a half; with the time after it, `d` three more. The last
+/// I/Os may be missing on a busy host.
 fn took_turns(document: &Value, all: Duration) {
     let of = |job: usize, key: &str| document["jobs"][job]["read"][key].as_f64().unwrap();
     let [a, b, c, d] = [0, 1, 2, 3].map(|job| of(job, "runtime"));
@@ -333,13 +333,13 @@ fn took_turns(document: &Value, all: Duration) {
     for job in 0..4 {
         let (ms, ios) = (of(job, "runtime"), of(job, "total_ios"));
         assert!(ios > 0.0 && ios <= ms / 2.0 + 100.0, "{ios} in {ms} ms");
-        // In whole milliseconds, of which a short job has few.
+        // Runtimes are in whole milliseconds, of which a short job has few.
         let rate = ios / ms * 1e3;
         assert!((of(job, "iops") - rate).abs() <= 0.03 * rate, "{rate}: {}", of(job, "iops"));
     }
 }
 
-/// Lengths that are no whole sectors, as in the well-known test for etcd.
+/// Block sizes that are no multiple of a sector, as in the well-known test for etcd.
 #[test]
 fn any_length_goes_to_a_file_as_with_fio() {
     let text = "[mytest]\nrw=write\nioengine=sync\nfdatasync=1\nsize=300k\nbs=2300\n\
@@ -362,7 +362,7 @@ fn any_length_goes_to_a_file_as_with_fio() {
     assert!(bytes(&ours).abs_diff(bytes(&theirs)) <= 700, "{} {}", bytes(&ours), bytes(&theirs));
 }
 
-/// The same files, of the same sizes, written from end to end by as many I/Os.
+/// The same files as with fio, of the same sizes, written completely by the same number of I/Os.
 #[test]
 fn a_job_of_many_files_makes_those_of_fio() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
@@ -399,14 +399,14 @@ fn a_job_of_many_files_makes_those_of_fio() {
     }
 }
 
-/// It ends long before its hour, as with fio, and says why.
+/// The job ends long before its hour, as with fio, and reports why.
 #[test]
 fn a_job_ends_when_it_is_steady() {
     let text = "[a]\nioengine=null\nsize=1g\ntime_based\nruntime=3600\nrate_iops=400\n\
         ss=iops:15%\nss_dur=3\nss_ramp=1\n";
     let Some((ours, theirs)) = both(text) else { return };
     let runtime = |of: &Value| of["jobs"][0]["read"]["runtime"].as_u64().unwrap();
-    // Later where the host lets the rate vary.
+    // Later if the host makes the rate vary.
     for ms in [runtime(&ours), runtime(&theirs)] {
         assert!((3500..3_000_000).contains(&ms), "{ms}");
     }
@@ -417,7 +417,8 @@ fn a_job_ends_when_it_is_steady() {
     assert!(said.starts_with("steady after ") && run["partial"] == Value::Null, "{said}");
 }
 
-/// What is written is durable when the job ends, and its time lasts until then, however it ends.
+/// Written data are durable when the job ends, and its runtime lasts until then, however the job
+/// ends.
 #[test]
 fn the_flush_at_the_end_is_done_and_counted() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,5 +1,5 @@
-//! Jobs drawn at random, as they came out of a search beside fio 3.33: sizes, offsets, groups and
-//! files are the same as with the fio that is installed.
+//! Random jobs, from a search against fio 3.33: sizes, offsets, groups and files are the same as
+//! with the installed fio.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Jobs whose I/Os, bytes and files are decided by their settings alone.
+/// Jobs with deterministic I/Os, bytes and files.
 const JOBS: [&str; 18] = [
     "[a]\nrw=write\nsize=256k\noffset=25%\n",
     "[a]\nrw=read\nsize=256k\noffset_increment=25%\nnumjobs=2\n",
@@ -34,7 +34,7 @@ const JOBS: [&str; 18] = [
      [a]\ndescription=two words\n[b]\nnew_group\nrw=read\n[c]\nstonewall\n",
 ];
 
-/// What was done: of each job its name, group, description, error, bytes and I/Os.
+/// Work done by each job: its name, group, description, error, bytes and I/Os.
 fn done(document: &Value) -> Vec<String> {
     let of = |job: &Value| {
         let part = |name: &str| format!("{} {}", job[name]["io_bytes"], job[name]["total_ios"]);
@@ -44,7 +44,8 @@ fn done(document: &Value) -> Vec<String> {
     document["jobs"].as_array().expect("there are jobs").iter().map(of).collect()
 }
 
-/// Files beside the job, with what they hold if `content` says that it is decided.
+/// Files in the job's folder other than the job file, with their content if `content` is
+/// deterministic.
 fn files(folder: &Path, content: bool) -> Vec<(String, usize, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {

@@ -1,5 +1,4 @@
-//! Jobs and clones of fio's that work at times or in parts of their own, beside the real fio where
-//! it is installed.
+//! Jobs and clones of fio with separate start times or parts, compared with the installed fio.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,8 +16,8 @@ fn writes(document: &Value) -> Vec<u64> {
     jobs.map(|job| job["write"]["total_ios"].as_u64().unwrap()).collect()
 }
 
-/// What a job does in its ramp is no part of its figures, but of its size: 400 writes, 200 of them
-/// after the ramp of a second job that begins later.
+/// I/Os of a job's ramp count towards its size, but not in its results: 400 writes, 200 of them
+/// after the ramp of a second job that starts later.
 #[test]
 fn jobs_that_begin_later_have_a_ramp_of_their_own() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -30,7 +29,7 @@ fn jobs_that_begin_later_have_a_ramp_of_their_own() {
     assert_eq!(said.matches("not measured for 0.5 s at first").count(), 2, "{said}");
     let near = |ios: &[u64]| {
         let [first, later, none] = ios else { panic!("{ios:?}") };
-        // A stall moves some of them from the ramp into what is measured, or back.
+        // A stall moves some I/Os from the ramp into the measured time, or back.
         for ios in [first, later] {
             assert!((100..=300).contains(ios), "{ios}");
         }
@@ -48,7 +47,7 @@ fn jobs_that_begin_later_have_a_ramp_of_their_own() {
     near(&writes(&run(&mut command, LIMIT).ok().json()));
 }
 
-/// The places of a trace, in the order of its I/Os.
+/// Offsets of a trace, in the order of its I/Os.
 fn visited(folder: &Path, trace: &str) -> Vec<u64> {
     let text = std::fs::read_to_string(folder.join(trace)).unwrap();
     let place = |line: &str| {
@@ -103,7 +102,7 @@ fn what_null_forgets_is_no_mismatch() {
     }
 }
 
-/// Files that are only made are as compressible as those of fio, and hold the same pattern.
+/// Files that are only created are as compressible as those of fio, and have the same pattern.
 #[test]
 fn files_that_are_only_made_hold_what_their_buffers_say() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };

@@ -1,5 +1,5 @@
-//! Job files for SPDK's plugin `spdk_bdev`: the block devices of its configuration are volumes of
-//! ours, over NVMe/TCP and iSCSI, in memory, in files, and several as one.
+//! Job files for SPDK's plugin `spdk_bdev`: the block devices of its configuration are our volumes,
+//! over NVMe/TCP and iSCSI, in memory, in files, and combined.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use drumfire_tests::{Drumfire, Folder, IQN, NQN};
 const LIMIT: Duration = Duration::from_secs(300);
 const ENGINE: &str = "[global]\nioengine=spdk_bdev\nspdk_json_conf=bdev.json\nthread=1\ndirect=1\n";
 
-/// A configuration as SPDK's `save_config` writes it.
+/// A configuration in the format of SPDK's `save_config`.
 fn configuration(calls: &[(&str, String)]) -> String {
     let call = |(method, params): &(&str, String)| {
         format!("{{\"method\": \"{method}\", \"params\": {{{params}}}}}")
@@ -62,7 +62,7 @@ fn devices_of_a_configuration_are_driven_by_their_names() {
     for name in ["Nvme0n1", "Iscsi0", "Malloc2", "Null0", "Aio0", "Raid0", "Raid1"] {
         job += &format!("[{name}]\nstonewall\nfilename={name}\nrw=write\n");
     }
-    // What is written to both legs of a mirror is there by either of their names.
+    // Data written to a mirror can be read from both of its legs.
     job += "[back]\nstonewall\nfilename=Nvme0n1\nrw=read\n";
     let folder = with(&job);
     folder.file("bdev.json", configuration(&calls).as_bytes());
@@ -98,7 +98,7 @@ fn fios_command_line_takes_the_engine_and_compares_data() {
                  --filename=* --iodepth=4 --rw=randwrite --bs=4k --verify=crc32c \
                  --output-format=json";
     let json = drumfire.run(folder.path(), flags, LIMIT).ok().json();
-    // Two devices of one size are two.
+    // Two devices of equal size are distinct.
     assert_eq!(json["jobs"][0]["write"]["io_bytes"], 2 << 20);
     assert_eq!(json["jobs"][0]["read"]["io_bytes"], 2 << 20);
 }

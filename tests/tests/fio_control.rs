@@ -1,5 +1,5 @@
-//! What steers fio's jobs while they run, beside the real fio where it is installed: zones, pauses,
-//! rates and latencies that must be kept, depths that are searched, and flows.
+//! Runtime control of fio's jobs, compared with the installed fio: zones, think times, target rates
+//! and latencies, depth searches, and flows.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ fn ours(drumfire: &Drumfire, folder: &Path) -> (Value, Option<i32>) {
     (drumfire.run(folder, "report out --as fio", LIMIT).ok().json(), code)
 }
 
-/// The same by fio.
+/// Runs the job file with fio.
 fn theirs(fio: &Path, folder: &Path) -> Value {
     let mut command = Command::new(fio);
     command.args(["job.fio", "--output-format=json"]).current_dir(folder);
@@ -31,7 +31,7 @@ fn ios(document: &Value, job: usize, direction: &str) -> u64 {
     document["jobs"][job][direction]["total_ios"].as_u64().unwrap()
 }
 
-/// Which blocks of 4 KiB of a file hold anything.
+/// Blocks of 4 KiB of a file that are not all zeroes.
 fn written(path: &Path) -> Vec<usize> {
     let data = std::fs::read(path).unwrap();
     let blocks = data.chunks(4096).enumerate();
@@ -75,7 +75,7 @@ fn a_job_that_is_too_slow_or_late_ends_with_an_error_and_a_result() {
         (&document["jobs"][0]["error"], &document["jobs"][1]["error"]),
         (&5.into(), &0.into())
     );
-    // The other job goes on to its end.
+    // The other job continues to its end.
     assert!(document["jobs"][1]["read"]["runtime"].as_u64().unwrap() >= 4990, "{document}");
     assert!(ios(&document, 1, "read") > 0);
     assert!(ios(&document, 0, "read") > 0);
@@ -94,7 +94,7 @@ fn a_job_that_is_too_slow_or_late_ends_with_an_error_and_a_result() {
 #[test]
 fn pauses_let_as_many_begin_as_fio_does() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };
-    // How many the pauses leave in a second: ten between two of 20 ms, half of 1000.
+    // I/Os per second that the think times allow: ten between two of 20 ms, half of 1000.
     for (words, per_second) in [
         ("thinktime=20ms\nthinktime_blocks=10\niodepth=4", 500),
         ("thinktime=20ms\nthinktime_blocks=10\nthinktime_blocks_type=issue\niodepth=4", 500),
@@ -103,8 +103,8 @@ fn pauses_let_as_many_begin_as_fio_does() {
         let folder = with(&format!(
             "[a]\nioengine=null\nsize=1g\nrw=randread\ntime_based\nruntime=2\n{words}\n"
         ));
-        // A host that is busy makes pauses longer, and by much, which a rate makes up for; one of
-        // three runs is quiet enough.
+        // A busy host makes think times much longer, which a rate compensates; one of three runs is
+        // quiet enough.
         let few = |document: &Value| {
             let ms = document["jobs"][0]["read"]["runtime"].as_u64().unwrap();
             let found = ios(document, 0, "read");
@@ -152,7 +152,7 @@ fn jobs_of_a_flow_keep_their_proportion() {
         let (document, code) = ours(&drumfire, folder.path());
         assert_eq!(code, Some(0));
         let (a, b) = (ios(&document, 0, "read") as f64, ios(&document, 1, "read") as f64);
-        // A host that stops them at once leaves few of each.
+        // A host that stalls both at once leaves few of each.
         assert!((a - 3.0 * b).abs() < 0.5 * b + 64.0, "{a} {b}");
     }
 }

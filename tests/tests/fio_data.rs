@@ -1,5 +1,5 @@
-//! What fio's jobs write and compare, beside the real fio where it is installed: its own program
-//! reads our patterns, and ours reads its.
+//! Data that fio's jobs write and verify, compared with the installed fio: fio reads our patterns,
+//! and we read fio's.
 
 use std::fs;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn what_one_job_wrote_a_later_one_compares() {
         assert!(found.stdout.contains("byte 73728: torn"), "{found:?}");
         damage(&folder, "f", 77_777);
     }
-    // The run that wrote knows more: its ledger finds what was there before come back.
+    // The writing run has more evidence: its ledger detects returned old data.
     let ledger = "run o/job.toml --verify-only";
     assert!(ours(&drumfire, &folder, ledger).ok().stdout.contains(compared));
     let first = fs::read(folder.path().join("f")).unwrap();
@@ -84,7 +84,7 @@ fn a_pattern_is_the_same_to_fio_and_to_us() {
         let wrote = ours(&drumfire, &folder, "run job.fio").ok();
         assert!(data() == expected, "{pattern}");
         assert!(wrote.stdout.contains("64 I/Os"), "{wrote:?}");
-        // Each reads what the other wrote.
+        // Each program reads the data that the other wrote.
         folder.file("job.fio", format!("{verify}rw=randread\n").as_bytes());
         theirs(&fio, &folder).ok();
         ours(&drumfire, &folder, "run job.fio").ok();
@@ -118,7 +118,7 @@ fn buffers_hold_what_fio_puts_into_them() {
     let expected = fs::read(folder.path().join("f")).unwrap();
     ours(&drumfire, &folder, "run job.fio --destroy").ok();
     assert!(fs::read(folder.path().join("f")).unwrap() == expected);
-    // Half of each chunk is random, and the other half is what a compressor finds.
+    // Half of each chunk is random, and the other half compressible.
     let words = "rw=randrw\nio_size=1m\nbuffer_compress_percentage=50\nbuffer_pattern=0x2a\n";
     for chunk in [512, 2048] {
         folder.file("job.fio", format!("{WRITE}{words}buffer_compress_chunk={chunk}\n").as_bytes());
@@ -141,7 +141,7 @@ fn buffers_hold_what_fio_puts_into_them() {
     }
 }
 
-/// Lengths of any number of bytes, and where they begin.
+/// Block sizes of any number of bytes, and their offsets.
 #[test]
 fn a_file_is_written_in_lengths_of_any_number_of_bytes() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -150,7 +150,7 @@ fn a_file_is_written_in_lengths_of_any_number_of_bytes() {
     let result = ours(&drumfire, &folder, "run job.fio --json").ok().json();
     let (ios, bytes) = (&result["totals"]["write"]["ios"], &result["totals"]["write"]["bytes"]);
     let mean = bytes.as_f64().unwrap() / ios.as_f64().unwrap();
-    // A third is cut to the most; the rest is as likely below as above the middle.
+    // A third is limited to the maximum; the rest is as likely below as above the mean.
     assert!((1130.0..1205.0).contains(&mean), "{mean}");
     let text = format!("{base}rw=randwrite\npercentage_random=50\nbs=4k,16k\nbs_is_seq_rand=1\n");
     folder.file("job.fio", text.as_bytes());

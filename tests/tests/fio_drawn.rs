@@ -1,8 +1,8 @@
 //! Command lines drawn from a seed, run by the installed fio and by ours: the same jobs, errors,
 //! I/Os, bytes, shares and keys.
 //!
-//! `DRUMFIRE_FIO_CASES` says how many are drawn, 16 by default, and `DRUMFIRE_FIO_SEED` from which
-//! seed on. A line that differs is printed with its seed.
+//! `DRUMFIRE_FIO_CASES` sets the number of command lines, 16 by default, and `DRUMFIRE_FIO_SEED`
+//! the first seed. A line with different results is printed with its seed.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -32,13 +32,13 @@ impl Draw {
         of[self.below(of.len())]
     }
 
-    /// One of some, in one of so many cases.
+    /// One of the options, in one of `in_cases` cases.
     fn rarely(&mut self, in_cases: usize, of: &[&str]) -> String {
         if self.below(in_cases) == 0 { format!("{} ", self.one(of)) } else { String::new() }
     }
 }
 
-/// Options whose I/Os and bytes are decided by the line alone, or by chance with a known mean.
+/// Options with deterministic I/Os and bytes, or random ones with a known mean.
 fn job(draw: &mut Draw, name: char) -> String {
     let reads = ["--rw=read", "--rw=randread", "--readwrite=randread"];
     let writes = ["--rw=write", "--rw=randwrite", "-rw=write"];
@@ -54,7 +54,7 @@ fn job(draw: &mut Draw, name: char) -> String {
     line += " ";
     line += draw.one(&["--bs=4k ", "--bs=8k ", "--blocksize=16k ", "--bs=4096 ", ""]);
     let files = draw.rarely(3, &["--filename=t", "--filename=x:y", "--nrfiles=2"]);
-    // What is left of a part of a file that no I/O fits into is another matter.
+    // A remainder of a file that is too small for an I/O is tested elsewhere.
     let odd = if files.is_empty() { "--size=200k " } else { "--size=192k " };
     line += draw.one(&["--size=256k ", "--size=512k ", odd, "--size=1M "]);
     line += &files;
@@ -78,8 +78,8 @@ fn job(draw: &mut Draw, name: char) -> String {
     line
 }
 
-/// A command line: options for all jobs, then one to three jobs, with some of the options that
-/// change nothing.
+/// A command line: options for all jobs, then one to three jobs, with some of the options without
+/// effect.
 fn line(seed: u64, harmless: &[String]) -> String {
     let mut draw = Draw(seed);
     let mut line = String::new();
@@ -93,7 +93,7 @@ fn line(seed: u64, harmless: &[String]) -> String {
     line
 }
 
-/// What a program prints, without what it says before the document.
+/// The JSON document in a program's output, without the messages before it.
 fn document(finished: &Finished) -> Option<Value> {
     let begin = finished.stdout.find('{')?;
     serde_json::from_str(&finished.stdout[begin..]).ok()
@@ -103,7 +103,8 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                // What was not done has none, and what a device did is the machine's.
+                // Directions without I/Os have no percentiles, and disk activity depends on the
+                // machine.
                 if key != "percentile" && key != "disk_util" {
                     let path = format!("{path}/{key}");
                     keys(value, &path, found);
@@ -116,7 +117,7 @@ fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Of a job the I/Os and bytes of each direction.
+/// I/Os and bytes of each direction of a job.
 fn done(job: &Value) -> [(u64, u64); 3] {
     ["read", "write", "trim"].map(|way| {
         let of = |key: &str| job[way][key].as_u64().unwrap_or_default();
@@ -124,7 +125,7 @@ fn done(job: &Value) -> [(u64, u64); 3] {
     })
 }
 
-/// In what the rates of a job are no counts over its time. The time is told in whole milliseconds.
+/// First rate of a job that is not its count over its runtime. Runtimes are in whole milliseconds.
 fn rates(job: &Value) -> Option<String> {
     ["read", "write", "trim"].into_iter().find_map(|way| {
         let of = |key: &str| job[way][key].as_f64().unwrap_or_default();
@@ -139,7 +140,7 @@ fn rates(job: &Value) -> Option<String> {
     })
 }
 
-/// In what two documents differ.
+/// Differences of two documents.
 fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
     let none = Vec::new();
     let jobs = |of: &Value| of["jobs"].as_array().unwrap_or(&none).clone();
@@ -158,7 +159,8 @@ fn differences(theirs: &Value, ours: &Value) -> Vec<String> {
             of.iter().fold((0, 0), |(ios, bytes), (more, long)| (ios + more, bytes + long))
         };
         let mixed = a.iter().filter(|(ios, _)| *ios > 0).count() > 1;
-        // Reads of a mix are drawn: four deviations of a coin, and those of each program.
+        // The share of reads in a mix is random: four standard deviations of a coin, and the
+        // variation of each program.
         let (ios, spread) = (sum(a).0 as f64, 6.0 * (sum(a).0 as f64).sqrt());
         let same = if mixed { sum(a) == sum(b) } else { a == b };
         if !same || (a[0].0 as f64 - b[0].0 as f64).abs() > spread.min(ios) {
@@ -197,9 +199,9 @@ fn drawn_lines_do_what_they_do_with_fio() {
     let known = drumfire.run(Folder::new().path(), "fio --cmdhelp", LIMIT).ok().stdout;
     let ignored = known.lines().filter_map(|line| line.strip_suffix(": ignored"));
     let first = ignored.filter_map(|names| names.split([',', ' ']).next());
-    // Off, the one hides its job from fio's document, and the other ends it.
+    // Switched off, one of these hides its job from fio's document, and the other ends the job.
     let first = first.filter(|name| !matches!(*name, "stats" | "allow_file_create"));
-    // What fio knows in a switch's form is asked of fio itself.
+    // fio's own help decides which of its options are boolean.
     let switch = |name: &&str| {
         let help = run(Command::new(&program).arg(format!("--cmdhelp={name}")), LIMIT);
         help.stdout.contains("boolean value")

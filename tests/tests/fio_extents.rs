@@ -1,4 +1,4 @@
-//! Sizes and offsets in percent, beside the real fio where it is installed.
+//! Sizes and offsets in percent, compared with the installed fio.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ fn bytes(document: &Value, direction: &str) -> u64 {
     jobs.iter().map(|job| job[direction]["io_bytes"].as_u64().unwrap()).sum()
 }
 
-/// The first block of 4 KiB of a file that holds anything, their number, and the file's length.
+/// First non-zero block of 4 KiB of a file, the number of such blocks, and the file's size.
 fn written(path: &Path) -> (Option<usize>, usize, usize) {
     let data = std::fs::read(path).unwrap();
     let full = || data.chunks(4096).map(|block| block.iter().any(|byte| *byte != 0));
@@ -84,7 +84,7 @@ fn a_job_may_begin_at_the_end_of_its_file() {
         }
         drumfire.run(we.path(), "run job.fio --out out --destroy", LIMIT).ok();
         let ours = drumfire.run(we.path(), "report out --as fio", LIMIT).ok().json();
-        // What was there before is there still: zeroes.
+        // The earlier content is still there: zeroes.
         let (first, blocks, length) = written(&we.path().join(name));
         assert_eq!(first, Some(if words.contains("new") { 0 } else { 2048 }), "{words}");
         let Some(fio) = require("fio") else { continue };

@@ -1,4 +1,4 @@
-//! What fio's jobs say of the figures that are shown, beside the real fio where it is installed.
+//! Options of fio's jobs for the reported figures, compared with the installed fio.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Names of all members, of the first job, of each direction and of each latency of one.
+/// Names of all members, of the first job, of each direction and of each of its latencies.
 fn shape(document: &Value) -> Vec<String> {
     let keys = |value: &Value| -> Vec<String> {
         value.as_object().map(|object| object.keys().cloned().collect()).unwrap_or_default()
@@ -83,7 +83,7 @@ fn jobs_that_run_together_have_rates_of_their_own_seconds() {
                 [late]\nrate_iops=1000\nstartdelay=1\nruntime=2\n";
     folder.file("job.fio", text.as_bytes());
     let said = drumfire.run(folder.path(), "fio job.fio --output-format=json", LIMIT).ok().json();
-    // Of a group fio adds up the jobs', the counts of their samples too.
+    // fio sums a group's jobs, including their numbers of samples.
     for (index, iops, samples) in [(0, 1000.0, 2..=4), (1, 4000.0, 5..=8), (2, 1000.0, 1..=3)] {
         let read = &said["jobs"][index]["read"];
         let mean = read["iops_mean"].as_f64().unwrap();

@@ -1,5 +1,5 @@
-//! What is common in job files that people hold, beside the real fio where it is installed: names
-//! of files by a format, engines that touch pages, rates of both directions.
+//! Common features of users' job files, compared with the installed fio: file name formats,
+//! memory-mapped engines, rates of both directions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn bytes(document: &Value, direction: &str) -> u64 {
     jobs.iter().map(|job| job[direction]["io_bytes"].as_u64().unwrap()).sum()
 }
 
-/// The files of a folder and of those in it, with their lengths.
+/// Files of a folder and its subfolders, with their sizes.
 fn files(folder: &Path, found: &mut BTreeMap<String, u64>) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let kind = entry.metadata().unwrap();
@@ -27,7 +27,7 @@ fn files(folder: &Path, found: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// What a job leaves in `data`, by names below it.
+/// Files that a job leaves in `data`, by their relative names, with sizes.
 fn left(folder: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     files(&folder.join("data"), &mut found);
@@ -53,7 +53,7 @@ fn files_are_called_as_fio_calls_them() {
         }
         let (ours, theirs) = (ours(&drumfire, we.path()), theirs(&fio, they.path()));
         assert_eq!(left(we.path()), left(they.path()), "{words}");
-        // Of clones that share a file only the first does anything with fio.
+        // If clones share a file, only the first one does I/O in fio.
         let first = if words.ends_with("all") { 2 } else { 1 };
         assert_eq!(bytes(&ours, "write"), first * bytes(&theirs, "write"), "{words}");
     }
@@ -91,7 +91,7 @@ fn rates_of_both_directions_decide_over_rwmixread() {
     let they = share(&theirs(&fio, folder.path()));
     let done = drumfire.run(folder.path(), "run job.fio --out out --destroy", LIMIT).ok();
     let we = share(&drumfire.run(folder.path(), "report out --as fio", LIMIT).ok().json());
-    // A host without time for either lets both fall back, but not to ninety.
+    // A host without CPU time for either slows both down, but not to ninety.
     assert!((0.65..0.85).contains(&we), "{we} {they} {}", done.stdout);
     assert!((0.6..0.9).contains(&they), "{they}");
 }

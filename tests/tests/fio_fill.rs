@@ -1,4 +1,4 @@
-//! Jobs of fio's that write until no room is left, beside the real fio where it is installed.
+//! Jobs of fio that write until the device is full, compared with the installed fio.
 
 use std::process::Command;
 use std::time::Duration;
@@ -30,7 +30,7 @@ fn a_full_file_system_ends_the_job_and_is_no_failure() {
         let ours = drumfire.run(folder.path(), "report full --as fio", LIMIT).ok().json();
         assert_eq!(ours["jobs"][0]["write"]["io_bytes"], 4 << 20);
         assert_eq!(ours["jobs"][0]["error"], 0);
-        // Without it each write that finds no room is a failure.
+        // Without it each write that finds no space fails.
         job(0);
         let done = drumfire.run(folder.path(), "run job.fio --out failed", LIMIT);
         assert!(done.stdout.contains("ENOSPC (28)"), "{done:?}");

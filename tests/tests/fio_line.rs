@@ -1,4 +1,4 @@
-//! fio's command line beside the installed fio: the same jobs, I/Os and keys.
+//! fio's command line, compared with the installed fio: the same jobs, I/Os and keys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Lines whose I/Os and bytes are decided by their options alone.
+/// Lines with deterministic I/Os and bytes.
 const LINES: [&str; 26] = [
     "--name=a --filename=t --rw=randread --bs=4k --size=1m --ioengine=psync",
     "--name=a --filename=t --rw=write --bs 8k -size=1m --iodepth=4 --ioengine=libaio --direct=1",
@@ -50,13 +50,13 @@ fn folder() -> Folder {
     folder
 }
 
-/// What a program prints, without what it says before the document.
+/// The JSON document in a program's output, without the messages before it.
 fn document(finished: &Finished) -> Value {
     let begin = finished.stdout.find('{').unwrap_or_else(|| panic!("{finished:?}"));
     serde_json::from_str(&finished.stdout[begin..]).unwrap_or_else(|_| panic!("{finished:?}"))
 }
 
-/// Of each job its name, group, bytes and I/Os.
+/// Name, group, bytes and I/Os of each job.
 fn done(document: &Value) -> Vec<String> {
     let of = |job: &Value| {
         let part = |name: &str| format!("{} {}", job[name]["io_bytes"], job[name]["total_ios"]);
@@ -65,7 +65,7 @@ fn done(document: &Value) -> Vec<String> {
     document["jobs"].as_array().expect("there are jobs").iter().map(of).collect()
 }
 
-/// Keys of the jobs, and of what they read and wrote.
+/// Keys of the jobs, and of their directions.
 fn keys(document: &Value) -> BTreeSet<String> {
     let jobs = document["jobs"].as_array().expect("there are jobs").iter();
     let of = |value: &Value| -> Vec<String> {

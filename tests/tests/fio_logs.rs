@@ -1,4 +1,4 @@
-//! The logs that fio's jobs ask for, beside those of the real fio where it is installed.
+//! Logs that fio's jobs request, compared with those of the installed fio.
 
 use std::path::Path;
 use std::process::Command;
@@ -56,7 +56,7 @@ fn the_logs_of_fio_are_written() {
     ];
     assert_eq!(names, expected);
     let log = |name: &str| log(folder.path(), name);
-    // Directions and times of the points: of each second in which the host let it do anything.
+    // Directions and times of the points: of each second in which the host gave the job CPU time.
     let points = |name: &str| -> Vec<(u64, u64)> {
         log(name).into_iter().map(|[ms, _, direction]| (ms, direction)).collect()
     };
@@ -68,7 +68,7 @@ fn the_logs_of_fio_are_written() {
     assert!(both.iter().all(|(_, direction)| *direction < 2), "{both:?}");
     let both = points("both_bw.log");
     assert!(both.len() >= 2 && both.iter().all(|(_, direction)| *direction == 0), "{both:?}");
-    // The rates of its seconds are what the result has counted, but for what came late.
+    // The rates of the log's seconds equal the counts in the result, except for late I/Os.
     let result = std::fs::read(folder.path().join("out/step-1/result.json")).unwrap();
     let result: Value = serde_json::from_slice(&result).unwrap();
     for (direction, part, kib) in [(0, "read", 4.0), (1, "write", 4.0)] {
@@ -90,8 +90,8 @@ fn the_logs_of_fio_are_written() {
     }
 }
 
-/// The points of a direction stand for what was counted; a log ends with the job's time, where a
-/// host that stood still lets the result count longer.
+/// Asserts that the points of a direction add up to the counted I/Os; a log ends with the job's
+/// runtime, whereas the result of a stalled host counts longer.
 fn holds(points: &[[u64; 3]], direction: u64, each: f64, (counted, result): (f64, &Value)) {
     let sum = whole(points, direction) / each;
     let in_time = result["totals"]["seconds"].as_f64().unwrap() < 2.1;
@@ -99,8 +99,8 @@ fn holds(points: &[[u64; 3]], direction: u64, each: f64, (counted, result): (f64
     assert!(least <= sum && sum <= 1.2 * counted + 1.0, "{sum} of {counted}: {points:?}");
 }
 
-/// What the points of a direction stand for: each is the mean of the second that ends there, of its
-/// part, or of more than one if less than half a second was left.
+/// Sum over the points of a direction: each is the mean of the second that ends there, of a part of
+/// it, or of more than a second if less than half a second was left.
 fn whole(points: &[[u64; 3]], direction: u64) -> f64 {
     let of = points.iter().filter(|[_, _, of]| *of == direction);
     of.map(|[ms, value, _]| {
@@ -158,7 +158,7 @@ fn ios(result: &Value) -> u64 {
     ["read", "write"].iter().map(|part| result["totals"][part]["ios"].as_u64().unwrap()).sum()
 }
 
-/// All that it begins comes back after its time: no log ends before them.
+/// All I/Os of the job complete after its runtime: no log ends before them.
 #[test]
 fn logs_hold_what_came_back_late() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -192,7 +192,7 @@ fn what_was_recorded_outlives_a_kill() {
     let lines = |name: &str| {
         std::fs::read_to_string(folder.path().join(name)).unwrap_or_default().lines().count()
     };
-    // Each is written for itself.
+    // Each log line is written at once.
     running.await_that(LIMIT, |_| (lines("b_lat.1.log") >= 100 && lines("t") >= 100).then_some(()));
     running.signal(Signal::KILL);
     running.finish(LIMIT);
@@ -236,7 +236,7 @@ fn histograms_are_those_of_fio() {
             assert_eq!((line.len(), line[2]), (3 + (1856 >> coarseness), 4096));
             assert!(line[1] < 2, "{line:?}");
         }
-        // Every I/O stands in one of ours.
+        // Every I/O is in one of our histograms.
         let counted: u64 = mine.iter().flat_map(|line| &line[3..]).sum();
         assert_eq!(counted, ios(&ran));
     }
@@ -258,7 +258,7 @@ fn fio_replays_the_trace() {
         assert_eq!(job[part]["total_ios"], ran["totals"][part]["ios"], "{part}");
         assert_eq!(job[part]["io_bytes"], ran["totals"][part]["bytes"], "{part}");
     }
-    // So do we.
+    // drumfire replays the log with as many I/Os.
     folder.file("again.fio", b"[r]\nioengine=null\nfilesize=1m\nread_iolog=t\n");
     let again = drumfire.run(folder.path(), "run again.fio --out again --json", LIMIT).ok().json();
     assert_eq!(ios(&again), ios(&ran));
@@ -284,14 +284,13 @@ fn a_log_has_the_lines_that_fio_writes() {
         let name = format!("{name}.1.log");
         let (mine, theirs) = (log(mine.path(), &name), log(other.path(), &name));
         assert!(mine.len() >= 2 && !theirs.is_empty(), "{name}: {mine:?} {theirs:?}");
-        // On a busy host a second may have few, and the next one what they lack.
+        // On a busy host a second may have few I/Os, and the next one the missing ones.
         let Some(kib) = kib else { continue };
         for (direction, part) in [(0, "read"), (1, "write")] {
             let counted = ran["totals"][part]["ios"].as_f64().unwrap();
             holds(&mine, direction, kib, (counted, &ran));
         }
-        // fio's rate never lies far above what was asked for, or it would mean something else; its
-        // last point is not always there.
+        // fio's rate is never far above the requested one; its last point is not always there.
         let (sum, asked) = (whole(&theirs, 0) + whole(&theirs, 1), kib * 1200.0);
         assert!(0.0 < sum && sum <= 10.0 * asked, "{name}: {sum} of {asked}");
     }

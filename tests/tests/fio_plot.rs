@@ -1,4 +1,4 @@
-//! fio-plot, which draws what fio measured, draws what we measured.
+//! fio-plot, which draws fio's results, also draws ours.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use drumfire_tests::{Drumfire, Folder, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// The version that is known to read fio 3.33's documents.
+/// Version that is known to read fio 3.33's documents.
 const VERSION: &str = "fio-plot==1.1.21";
 
-/// Python and the folder that fio-plot is installed in: one of our own below the target folder,
-/// made once. Without Python or a package index, the calling test is recorded as skipped.
+/// Python and the folder with fio-plot: a separate one below the target folder, created once.
+/// Without Python or a package index, the calling test is recorded as skipped.
 fn fio_plot() -> Option<(PathBuf, PathBuf)> {
     let python = require("python3")?;
     let test = std::env::current_exe().expect("a running program has a path");
@@ -21,16 +21,17 @@ fn fio_plot() -> Option<(PathBuf, PathBuf)> {
     if folder.join("fio_plot").is_dir() {
         return Some((python, folder));
     }
-    // Beside it first: what was cut half-way is not taken for whole.
+    // Installed in a separate folder first: an interrupted installation is not mistaken for a
+    // complete one.
     let beside = folder.with_extension(format!("part-{}", std::process::id()));
     let mut pip = Command::new(&python);
     pip.args(["-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]);
-    // Python compiles what is used when it is; all of it takes as long as all charts.
+    // Python compiles modules at their first use; compiling all takes as long as all charts.
     pip.args(["--no-compile", "--timeout", "20", "--retries", "1", "--target"]);
     pip.arg(&beside).arg(VERSION);
     let installed = run(&mut pip, LIMIT);
     if installed.code != Some(0) {
-        // What is left of it harms nobody.
+        // Leftovers of the folder are harmless.
         let _ = std::fs::remove_dir_all(&beside);
         let why = installed.stderr.lines().last().unwrap_or_default().to_owned();
         skip(&format!("pip cannot install {VERSION}: {why}"));
@@ -74,7 +75,7 @@ fn fio_plot_draws_what_we_measured() {
             let mut command = Command::new(&python);
             command.env("PYTHONPATH", &installed).env("MPLBACKEND", "Agg");
             command.env("MPLCONFIGDIR", folder.path()).current_dir(folder.path());
-            // Whoever runs this may have told Python not to keep what it compiled.
+            // The tests may run with Python's bytecode cache disabled.
             command.env("PYTHONDONTWRITEBYTECODE", "");
             command.args(["-m", "fio_plot", "-i", ".", "-T", "ours", "-o", "out.png", "-r", rw]);
             command.args(chart.split(' ')).args(filter.split_whitespace());

@@ -1,5 +1,5 @@
-//! What is done before a job of fio's begins, beside the real fio where it is installed: files that
-//! are read into the page cache, or only made.
+//! Preparations before a job of fio, compared with the installed fio: files that are read into the
+//! page cache, or only created.
 
 use std::path::Path;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn what_goes_around_the_page_cache_is_not_read_before() {
     assert!(said.contains("ignored job.fio:4: `pre_read=1`: its I/Os go around"), "{said}");
 }
 
-/// Files of a folder with their lengths, but for what the programs keep.
+/// Files of a folder with their sizes, without the programs' own files.
 fn files(folder: &Path) -> Vec<(String, u64)> {
     let all = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let of = |entry: std::fs::DirEntry| {
@@ -91,7 +91,7 @@ fn a_file_that_only_makes_files_ends_well() {
     assert_eq!(files(&folder.path().join("deep")), [("x.img".to_owned(), 64 << 10)]);
     let toml = drumfire.run(folder.path(), "explain job.fio --as toml", LIMIT).ok().stdout;
     folder.file("job.toml", toml.as_bytes());
-    // What holds something is never made anew, where fio does so.
+    // A file with content is never rewritten, whereas fio does so.
     folder.file("deep/x.img", &[1; 4096]);
     for file in ["job.fio", "job.toml"] {
         let refused = drumfire.run(folder.path(), &format!("run {file}"), LIMIT);

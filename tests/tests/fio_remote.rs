@@ -1,5 +1,5 @@
-//! Job files for fio's engines that reach other hosts, SPDK's plugin and libiscsi, with our own
-//! initiators: names of volumes, digests, names of hosts, and how much there is.
+//! Job files for fio's engines with remote volumes, SPDK's plugin and libiscsi, with our own
+//! initiators: names of volumes, digests, names of hosts, and sizes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const HOST: &str = "nqn.2026-11.org.example:host";
 
-/// The part of a name that says where the target of a test is.
+/// Part of a volume name that identifies the test's target.
 fn at(served: &Served) -> String {
     format!("trtype=TCP adrfam=IPv4 traddr=127.0.0.1 trsvcid={}", served.nvme_port)
 }
 
-/// Runs a file, and returns its result as fio would print it.
+/// Runs the job file, and returns its result in fio's format.
 fn run(drumfire: &Drumfire, folder: &Path) -> Value {
     drumfire.run(folder, "run job.fio --destroy --out out", LIMIT).ok();
     drumfire.run(folder, "report out --as fio", LIMIT).ok().json()
 }
 
-/// What `explain` or `run` says of a file that is not run.
+/// Message of `explain` or `run` about a file that is not run.
 fn wrong(drumfire: &Drumfire, command: &str, text: &str) -> String {
     let folder = with(text);
     let said = drumfire.run(folder.path(), &format!("{command} job.fio"), LIMIT);
@@ -51,7 +51,7 @@ fn a_file_of_spdk_runs_as_it_stands() {
     assert!(said.contains(&uri), "{said}");
     let result = run(&drumfire, folder.path());
     let bytes = |job: usize, way: &str| result["jobs"][job][way]["io_bytes"].as_u64().unwrap();
-    // Without a size all of each volume is meant.
+    // Without a size all of each volume is used.
     assert_eq!(bytes(0, "write"), 1 << 20);
     assert_eq!((bytes(1, "read"), bytes(2, "read")), (2 << 20, 2 << 20));
     assert_eq!(result["jobs"][0]["error"], 0);
@@ -72,7 +72,7 @@ fn the_only_subsystem_of_a_portal_needs_no_name() {
         format!("[a]\nioengine=spdk\nrw=read\nbs=64k\nthread=1\nfilename={} {words}\n", at(&served))
     };
     let wrong = |words: &str| wrong(&drumfire, "run", &job(words));
-    // Each host is shown what it may use: none, one, two.
+    // Each host is shown the volumes that it may use: none, one, two.
     let none = wrong("ns=1");
     assert!(none.contains("does not open") && none.contains("no subsystem"), "{none}");
     let timed = "ns=1\ntime_based\nruntime=1";

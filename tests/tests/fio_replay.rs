@@ -1,5 +1,4 @@
-//! Traces: those that the fio writes that is installed, and one of our own in every form that
-//! drives one.
+//! Traces: those written by the installed fio, and one of our own in every format.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +9,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Two files, every action, 0.4 s. What is trimmed was written long before.
+/// Two files, every action, 0.4 s. The trimmed range was written long before.
 const TRACE: &str = "fio version 3 iolog\n\
     12 a.img add\n12 b.img add\n40 a.img open\n41 b.img open\n\
     100 a.img write 0 65536\n200 b.img write 61440 4096\n300 b.img sync 0 0\n\
@@ -62,7 +61,7 @@ fn what_fio_writes_is_what_we_replay() {
         let out = if words.is_empty() { "timed" } else { "fast" };
         assert_eq!(counts(&ours(&drumfire, folder.path(), "again.fio", out), 0), expected);
         let theirs = counts(&theirs(&fio, folder.path(), "again.fio"), 0);
-        // With a depth fio leaves the bytes out of what is in flight at the end.
+        // With a depth fio omits the bytes of I/Os in flight at the end.
         assert_eq!([theirs[0], theirs[2]], [expected[0], expected[2]]);
     }
 }
@@ -75,7 +74,7 @@ fn a_trace_is_replayed_at_its_times_on_the_files_that_it_names() {
     let said = "replays t.log, 2 reads, 2 writes, 1 trim, 2 flushes, at the trace's times, 0.4 s";
     assert!(explained.contains(said), "{explained}");
     assert!(explained.contains("2 workers on file:a.img?direct=1, file:b.img"), "{explained}");
-    // Clones replay all of it each. Trims and flushes are counted as one.
+    // Each clone replays the whole trace. Trims and flushes are counted as one.
     let document = ours(&drumfire, folder.path(), "job.fio", "out");
     for clone in 0..2 {
         assert_eq!(counts(&document, clone), [2, 5120, 2, 69632, 3], "{document}");
@@ -86,13 +85,13 @@ fn a_trace_is_replayed_at_its_times_on_the_files_that_it_names() {
     assert!(a[..4096].iter().any(|byte| *byte != 7) && a[65536..].iter().all(|byte| *byte == 7));
     assert!(b[61440..].iter().any(|byte| *byte != 7) && b[..61440].iter().all(|byte| *byte == 7));
     assert!(a[4096..12288].iter().all(|byte| *byte == 0), "trimmed");
-    // In our own form and written as fio's it is the same job.
+    // In our own format and in fio's, the job is the same.
     let toml = drumfire.run(folder.path(), "explain job.fio --as toml", LIMIT).ok().stdout;
     folder.file("job.toml", toml.as_bytes());
     assert_eq!(counts(&ours(&drumfire, folder.path(), "job.toml", "own"), 1)[4], 3);
     let fio = drumfire.run(folder.path(), "explain job.toml --as fio", LIMIT).ok().stdout;
     assert!(fio.contains("read_iolog=t.log") && !fio.contains("filename"), "{fio}");
-    // A result is kept with its job, which can be run again.
+    // A result is saved with its job, which can be run again.
     drumfire.run(folder.path(), "run own/job.toml --destroy --out again", LIMIT).ok();
 }
 
@@ -105,7 +104,7 @@ fn a_job_of_ours_replays_all_files_on_one_volume() {
         workload.access.trace = { file = 't.log', stalls = false, skip = ['trim', 'sync'] }\n";
     folder.file("job.toml", job.as_bytes());
     let document = ours(&drumfire, folder.path(), "job.toml", "out");
-    // What is data alone is no sync, as with fio.
+    // As with fio, a datasync does not count as a sync.
     assert_eq!(counts(&document, 0), [2, 5120, 2, 69632, 1], "{document}");
     assert!(document["jobs"][0]["job_runtime"].as_u64().unwrap() < 3_600_000, "{document}");
 }

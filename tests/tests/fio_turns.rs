@@ -1,4 +1,4 @@
-//! In which order a job goes from file to file, beside the real fio where it is installed.
+//! Order in which a job visits its files, compared with the installed fio.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ fn with(words: &str) -> Folder {
     folder
 }
 
-/// The files and places of a trace, in the order of its I/Os.
+/// Files and offsets of a trace, in the order of its I/Os.
 fn visited(folder: &Path) -> Vec<(String, String)> {
     let all = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
@@ -42,7 +42,7 @@ fn theirs(fio: &Path, words: &str) -> Vec<(String, String)> {
     visited(folder.path())
 }
 
-/// How many I/Os follow each other on one file.
+/// Lengths of the runs of consecutive I/Os on one file.
 fn turns(visited: &[(String, String)]) -> Vec<usize> {
     visited.chunk_by(|(a, _), (b, _)| a == b).map(<[_]>::len).collect()
 }

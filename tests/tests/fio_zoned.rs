@@ -1,5 +1,5 @@
-//! `zonemode=zbd` on a file, whose zones are the programs' own: the same writes at the same places
-//! as with the real fio.
+//! `zonemode=zbd` on a regular file, whose zones the programs emulate: the same writes at the same
+//! offsets as with the installed fio.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const ZONED: &str = "--name=a --filename=x.img --zonemode=zbd --zonesize=1m --ioengine=psync \
                      --output-format=json --write_iolog=trace";
 
-/// What a run did: its job in fio's JSON, and the offset and length of each write of its trace.
+/// Result of a run: its job in fio's JSON, and the offset and length of each write of its trace.
 struct Done {
     job: Value,
     writes: Vec<(u64, u64)>,
@@ -20,7 +20,7 @@ struct Done {
 
 fn done(words: &str, program: impl Fn(&Path, &str) -> Command) -> Done {
     let folder = Folder::new();
-    // fio wants a file that is there, and writes its zones from their beginnings on.
+    // fio needs an existing file, and writes its zones from their starts.
     folder.file("x.img", &vec![1; 8 << 20]);
     let mut command = program(folder.path(), &format!("{ZONED} {words}"));
     let said = run(&mut command, LIMIT).ok().stdout;
@@ -34,7 +34,7 @@ fn done(words: &str, program: impl Fn(&Path, &str) -> Command) -> Done {
     Done { job: document["jobs"][0].clone(), writes: trace.lines().filter_map(write).collect() }
 }
 
-/// What our own program and fio did.
+/// Results of our program and of fio.
 fn both(words: &str) -> Option<[Done; 2]> {
     let (drumfire, fio) = (Drumfire::find()?, require("fio")?);
     let ours = done(words, |folder, args| drumfire.command(folder, &format!("fio {args}")));
@@ -69,7 +69,7 @@ fn forward_writes_go_to_the_same_places() {
     }
 }
 
-/// Zones are drawn, so that only what all of them come to is the same.
+/// Zones are random, so only their totals are the same.
 #[test]
 fn random_writes_fill_the_same_zones() {
     for words in [
@@ -87,7 +87,7 @@ fn random_writes_fill_the_same_zones() {
         assert_eq!(ios(&ours), ios(&theirs), "{words}");
         assert_eq!(places(&ours), places(&theirs), "{words}");
     }
-    // Lengths that are cut at the end of a zone fill all of it.
+    // I/Os truncated at the end of a zone fill all of the zone.
     for words in ["--rw=write --bsrange=4k-128k", "--rw=write --bssplit=4k/50:64k/50"] {
         let Some([ours, theirs]) = both(words) else { return };
         let bytes = |done: &Done| done.writes.iter().map(|(_, length)| length).sum::<u64>();

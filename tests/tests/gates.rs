@@ -1,4 +1,4 @@
-//! Bounds of `--fail-if`: what is missed, and that every report says what the exit code said.
+//! Bounds of `--fail-if`: missed bounds, and the agreement of every report with the exit code.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,7 +13,7 @@ const MISSED: i32 = 4;
 /// Reads of a moment.
 const SHORT: &str = "--size 4k --seconds 0.3 --ramp 0 --no-ceiling --destroy";
 
-/// A volume that fails one read, once it is in use for half a second.
+/// A volume that fails one read, after half a second of use.
 fn one_error(folder: &Folder) -> String {
     let text = "name = 'one'\nseed = 3\n[[fault]]\nverb = 'error'\nop = 'read'\nafter_s = 0.5\n\
                 count = 1\n";
@@ -39,7 +39,7 @@ fn an_error_in_one_of_ten_repeats_is_missed() {
     let args =
         format!("sweep {volume} {SHORT} --rate 2000 --repeats 10 --out s --fail-if errors>0");
     let swept = run(&args);
-    // That an I/O failed is an exit code of its own.
+    // A failed I/O has its own exit code.
     assert_eq!(swept.code, Some(1), "{swept:?}");
     let why = "fail if errors>0: 1 error in 1 of 10 runs";
     assert!(swept.stderr.contains(&format!("MISSED: {why}")), "{swept:?}");
@@ -56,7 +56,7 @@ fn an_error_in_one_of_ten_repeats_is_missed() {
         let told = run(&format!("{args} --fail-if errors>1"));
         assert_eq!(told.code, Some(0), "{told:?}");
     }
-    // The most of all runs decides, too: the median is far below.
+    // The maximum of all runs decides, too: the median is far below.
     let longest = run("report s --fail-if max>1us").stderr;
     assert!(longest.contains(", the most of 10 runs"), "{longest}");
 }
@@ -73,7 +73,7 @@ fn no_result_that_means_something_else_keeps_a_bound() {
     let missed = judged("null:1g");
     assert_eq!(missed.code, Some(MISSED), "{missed:?}");
     assert!(missed.stderr.contains("null:1g stores nothing"), "{missed:?}");
-    // Who asks for an emulated drive gets its figures.
+    // A user who requests an emulated drive gets its figures.
     for asked in ["ram:16m", "delay:x25-m(ram:16m)", "fault:one.toml(ram:16m)"] {
         one_error(&folder);
         let kept = judged(asked);
@@ -107,7 +107,7 @@ fn what_cannot_be_told_is_missed_unless_it_is_ignored() {
     assert_eq!(result["bounds"][0]["verdict"], "unknown", "{result}");
     let junit = run("report r --as junit").ok().stdout;
     assert!(junit.contains("<skipped message=\"cannot tell: too few I/Os"), "{junit}");
-    // A comparison of one run each tells nothing.
+    // A comparison of one run each decides nothing.
     let compared = run("compare r r --fail-if iops<-3%");
     assert_eq!(compared.code, Some(MISSED), "{compared:?}");
     run("compare r r --fail-if iops<-3% --fail-if-unknown=ignore").ok();
@@ -143,7 +143,7 @@ fn a_mirror_that_lost_a_leg_says_so_on_the_first_line() {
                 sticky = true\n";
     folder.file("leg.toml", text.as_bytes());
     let uri = "mirror(ram:16m,fault:leg.toml(ram:16m))";
-    // It leaves in the ramp: one leg is measured.
+    // The leg fails in the ramp: one leg is measured.
     let args = format!("run {uri} --size 4k --read 50 --seconds 1 --ramp 1 --no-ceiling --out r");
     let told = drumfire.run(folder.path(), &args, LIMIT).ok();
     let result = document(&folder.path().join("r/result.json"));
@@ -153,7 +153,7 @@ fn a_mirror_that_lost_a_leg_says_so_on_the_first_line() {
     let first = told.stdout.lines().next().unwrap();
     let has_failed = |check: &Value| check["verdict"] == "fail";
     match result["checks"].as_array().unwrap().iter().any(has_failed) {
-        // A host that stood still says that first.
+        // A stall of the host is reported first.
         true => assert!(first.contains(", invalid: "), "{first}"),
         false => assert!(first.ends_with("indicative: a mirror lost a leg (H21)"), "{first}"),
     }
@@ -162,7 +162,7 @@ fn a_mirror_that_lost_a_leg_says_so_on_the_first_line() {
     assert_eq!(check(&whole, "H21").0, "pass");
 }
 
-/// Bounds that are kept, then some that are missed or cannot be told.
+/// Bounds that are met, then some that are missed or cannot be decided.
 const BOUNDS: [&str; 9] = [
     "iops<1",
     "bw<1B/s",
@@ -209,7 +209,7 @@ fn every_report_says_what_the_exit_code_said() {
     assert!(codes.iter().all(|count| *count >= 5), "{codes:?}");
 }
 
-/// All reports of a folder say the same.
+/// Checks that all reports of a folder agree.
 fn agree(drumfire: &Drumfire, folder: &Folder, name: usize, is_missed: bool, told: &str) {
     let report = |form: &str| -> Finished {
         drumfire.run(folder.path(), &format!("report {name} --as {form}"), LIMIT).ok()

@@ -1,4 +1,4 @@
-//! Arrays that grow by longer legs, and legs that are made equal though it is interrupted.
+//! Arrays that grow with larger legs, and legs whose resync is interrupted.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn write(disk: &mut Nbd, at: u64, byte: u8) {
     assert_eq!(disk.answer().unwrap(), (1, true), "at {at}");
 }
 
-/// What both legs hold of an array of so many bytes.
+/// Whether both legs of an array of `bytes` bytes have the same data.
 fn agree(folder: &Path, legs: [&str; 2], bytes: u64) -> bool {
     let data = |leg: &str| {
         let whole = fs::read(folder.join(leg)).unwrap();
@@ -74,7 +74,7 @@ fn an_array_grows_when_each_leg_was_replaced_by_a_longer_one() {
         assert!(shown.contains(&format!("leg {number}: out, file:{}", now[number - 1])), "{shown}");
         let (running, address) = serving(&drumfire, folder.path(), &array(now));
         await_agreement(folder.path(), now, 10 * MIB);
-        // It knows that they do when it says so itself: what is written goes to both.
+        // The array records the agreement with a delay; from then on writes go to both legs.
         std::thread::sleep(Duration::from_secs(3));
         assert_eq!(Nbd::connect(&address, "disk").unwrap().bytes, 10 * MIB);
         end(running);
@@ -92,7 +92,7 @@ fn an_array_grows_when_each_leg_was_replaced_by_a_longer_one() {
     drop(disk);
     end(running);
     assert!(agree(folder.path(), ["c", "d"], 18 * MIB));
-    // What a stranger does next: all of it under load, with every byte looked at.
+    // A user's likely next step: all of the array under load, with every byte verified.
     let uri = array(["c", "d"]);
     let args = format!(
         "run {uri} --destroy --size 16k --read 50 --outstanding 8 --verify --seconds 2 --ramp 0 \
@@ -108,13 +108,13 @@ fn a_leg_is_made_equal_though_the_server_is_killed_ten_times() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let bytes = 126 * MIB;
-    // The one that is behind writes 16 MB/s: four of its seconds go by between two kills.
+    // The leg under resync writes 16 MB/s: it works for four seconds between two kills.
     let slow = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 1\nshape = 'fixed'\n\
                 read = { each_s = 1e-6 }\nwrite = { per_byte_s = 62e-9 }\n";
     fs::write(folder.path().join("slow.toml"), slow).unwrap();
     let args = "volume create mirror one --leg file:a?size=128m --leg file:b?size=128m";
     drumfire.run(folder.path(), args, LIMIT).ok();
-    // One goes on alone, and all of it is written.
+    // One leg is used alone, and completely overwritten.
     let args = "run array:one?leg=file:a&degraded=1 --destroy --size 1m --read 0 --random 0 \
                 --outstanding 4 --seconds 4 --ramp 0 --json";
     let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
@@ -124,7 +124,7 @@ fn a_leg_is_made_equal_though_the_server_is_killed_ten_times() {
     for round in 0..10 {
         let (running, address) = serving(&drumfire, folder.path(), both);
         let mut disk = Nbd::connect(&address, "disk").unwrap();
-        // Clients go on meanwhile.
+        // Clients continue during the growth.
         write(&mut disk, round * MIB, round as u8);
         assert_eq!(disk.read(round * MIB, 4096).unwrap(), [round as u8; 4096]);
         std::thread::sleep(Duration::from_millis(1500));
@@ -151,7 +151,7 @@ fn a_second_failure_while_a_leg_is_made_equal_is_told_and_no_byte_is_wrong() {
     let args = "run array:one?leg=file:a&degraded=1 --destroy --size 1m --read 0 --random 0 \
                 --outstanding 4 --seconds 2 --ramp 0";
     drumfire.run(folder.path(), args, LIMIT).ok();
-    // The only leg with all data cannot be read behind its middle any more.
+    // The second half of the only leg with all data becomes unreadable.
     let bad = "name = 'bad'\n[[fault]]\nverb = 'error'\nop = 'read'\nrange = ['32m', '60m']\n";
     fs::write(folder.path().join("bad.toml"), bad).unwrap();
     let both = "array:one?leg=fault:bad.toml(file:a)&leg=file:b";
@@ -171,7 +171,7 @@ fn a_second_failure_while_a_leg_is_made_equal_is_told_and_no_byte_is_wrong() {
     }
     drop(disk);
     end(running);
-    // The leg that was not equal must not be believed when it is alone.
+    // The leg that was not in sync must not be trusted when it is alone.
     let alone = drumfire.run(
         folder.path(),
         "serve --nbd 127.0.0.1:0 --volume disk=array:one?leg=file:b&degraded=1",

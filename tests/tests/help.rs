@@ -32,8 +32,8 @@ pub fn typed(command: &Command, columns: u16) -> (Option<i32>, String) {
     (code, plain(&program.seen()))
 }
 
-/// A text without what steers a terminal. A full screen and what was drawn on it is left out: only
-/// what remains on the terminal counts.
+/// A text without control sequences. A full screen and its content are left out: only text that
+/// remains on the terminal counts.
 fn plain(text: &str) -> String {
     let text = text.rsplit("\x1b[?1049l").next().unwrap_or(text);
     let mut plain = String::new();
@@ -44,7 +44,7 @@ fn plain(text: &str) -> String {
                 let _ = letters.by_ref().skip(1).find(|letter| ('@'..='~').contains(letter));
             }
             '\r' => {}
-            // Bold letters of pages are written twice, one over the other.
+            // Bold characters of man pages are written twice, one over the other.
             '\x08' => _ = plain.pop(),
             letter => plain.push(letter),
         }
@@ -52,8 +52,8 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Fails unless all lines fit: the terminal would cut a word. One that has no blank, as a path, is
-/// cut wherever it is longer than a line.
+/// Fails unless all lines fit: the terminal would split a word. Words without blanks, such as
+/// paths, may be longer than a line.
 pub fn fits(what: &str, text: &str, columns: u16) {
     for line in text.lines() {
         let is_one_word = !line.trim().contains(' ');
@@ -84,7 +84,7 @@ fn every_help_fits_on_its_terminal() {
     }
 }
 
-/// Help goes where `| less` reads it.
+/// Help goes to standard output, which `| less` reads.
 #[test]
 fn a_program_without_a_command_says_what_it_can_do() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -235,7 +235,7 @@ fn a_page_is_shown_on_a_terminal() {
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("drumfire run") && !text.contains(".SH"), "{text}");
     fits("man run", &text, 80);
-    // Without the program `man` the help says the same.
+    // Without the program `man` the help has the same content.
     let Some(call) = with(&["PATH=/nowhere"], &drumfire.command(folder.path(), "man run")) else {
         return;
     };

@@ -1,5 +1,5 @@
-//! Memory and caches that hide below what is measured, in another space of mounts, behind a journal
-//! or FUSE: whatever a job looks like, no check of the medium passes; honest twins do.
+//! Hidden memory and caches below a measured volume, in another mount namespace, behind a journal
+//! or FUSE: no check of the medium passes, whatever the job; honest twins do.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,13 +12,13 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const BYTES: usize = 64 << 20;
 
-/// Data of which no block is like another.
+/// Incompressible data without duplicate blocks.
 fn data() -> Vec<u8> {
     let mut chance = Chance(7);
     (0..BYTES / 8).flat_map(|_| chance.below(u64::MAX).to_le_bytes()).collect()
 }
 
-/// A job of reads: where its ramp is, and whether another group is beside.
+/// A job of reads: the position of its ramp, and whether another group runs concurrently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ramp {
     Step,
@@ -59,7 +59,7 @@ fn measure(drumfire: &Drumfire, folder: &Folder, volume: &str, ramp: Ramp) -> Va
     drumfire.run(folder.path(), "run job.toml --no-ceiling --json", LIMIT).ok().json()
 }
 
-/// Holds the checks of the medium against what hides below: none passes.
+/// Checks that none of the checks of the medium passes.
 fn passes_nothing(result: &Value, codes: &[&str], words: &str) {
     for code in codes {
         let (verdict, evidence) = check(result, code);
@@ -96,7 +96,7 @@ fn memory_of_another_space_of_mounts_is_not_passed() {
     }
 }
 
-/// A file system that journals data reads through the page cache, whatever `O_DIRECT` says.
+/// A file system that journals data reads through the page cache, even with `O_DIRECT`.
 /// Lie of H03: direct reads of a file whose data are journalled, with a ramp of any group.
 /// Twin of H03: the same file system, whose data are not.
 #[test]
@@ -113,8 +113,8 @@ fn the_page_cache_below_direct_reads_is_told_whatever_the_ramp() {
     std::fs::create_dir(folder.path().join("mounted")).unwrap();
     let read_in = |options: &str, ramp: Ramp| -> Option<Value> {
         folder.file("job.toml", job("file:mounted/disk", ramp).as_bytes());
-        // The next mount has other options than one that is still there, and the kernel holds files
-        // of a ring for a moment.
+        // The next mount has different options from one that still exists, and the kernel keeps
+        // files of a ring open for a moment.
         let script = r#"mount -o "$0" "$1" mounted || exit 77; cp data mounted/disk; sync -f mounted
             cat mounted/disk > /dev/null; shift; "$@"; code=$?
             until umount mounted 2> /dev/null; do sleep 0.2; done; exit $code"#;

@@ -1,5 +1,4 @@
-//! Numbers that are not what they seem, and devices that are not ours to write: the program must
-//! notice by itself.
+//! Misleading numbers, and devices that must not be overwritten: the program must notice by itself.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
@@ -15,7 +14,7 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(300);
 /// An honesty check failed under `--strict`.
 const DISHONEST: i32 = 3;
-/// It was asked wrongly.
+/// Exit code for wrong arguments.
 const USAGE: i32 = 2;
 /// Bytes of a file under test.
 const BYTES: u64 = 64 << 20;
@@ -38,13 +37,13 @@ fn read(drumfire: &Drumfire, folder: &Folder, path: &Path) -> Finished {
     drumfire.run(folder.path(), &format!("run file:{} {READS} --strict", path.display()), LIMIT)
 }
 
-/// A rate over a time in which nothing ran is not that of the volume.
+/// A rate over a time that includes a stop of the process is not that of the volume.
 /// Lie of H15: the process is stopped once.
 #[test]
 fn a_run_that_was_stopped_says_so() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    // Stopped soon enough, the window ends when it was to: only its seconds tell.
+    // After an early stop the window ends on time: only its seconds show the stop.
     for (seconds, pause_s) in [(5, 6), (10, 3)] {
         let args = format!("run null:1g --seconds {seconds} --ramp 0 --json --json-lines lines");
         let mut run = Running::start(&mut drumfire.command(folder.path(), &args));
@@ -60,7 +59,7 @@ fn a_run_that_was_stopped_says_so() {
     }
 }
 
-/// Many short stops make no second long, and the rate is wrong all the same.
+/// Many short stops make no second long, but the rate is still wrong.
 /// Lie of H15: twenty stops of 0.4 s.
 #[test]
 fn many_short_stops_are_said() {
@@ -92,7 +91,7 @@ fn a_hole_is_no_measurement() {
     let (verdict, evidence) = check(&result, "H02");
     assert_eq!(verdict, "fail", "{evidence}");
     assert!(evidence.contains("100.0 %"), "{evidence}");
-    // Where a device lies below and the file system goes around the page cache, it saw nothing.
+    // If a device is below and the file system bypasses the page cache, the device saw nothing.
     if check(&result, "H01").0 == "pass" && check(&result, "H03").0 != "unknown" {
         assert_eq!(check(&result, "H03").0, "fail", "{result}");
     }
@@ -125,7 +124,7 @@ fn what_was_written_can_be_measured() {
     let result = finished.json();
     assert_eq!(check(&result, "H02").0, "pass", "{result}");
     assert_ne!(check(&result, "H01").0, "fail", "{result}");
-    // Somebody else may use the device too: then it counts more, never much less.
+    // Another program may use the device, too: its counters are then higher, never much lower.
     assert_ne!(check(&result, "H03").0, "fail", "{result}");
     assert_eq!(check(&result, "H20").0, "unknown", "{result}");
     assert!(!result["processors"].as_array().unwrap().is_empty(), "{result}");
@@ -143,7 +142,7 @@ fn what_holds_no_data_says_so() {
     }
 }
 
-/// fio reads the same hole around the page cache and has no doubt: rates that no device gave.
+/// fio reads the same hole around the page cache without a warning: rates that no device reached.
 #[test]
 fn fio_believes_a_hole() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -163,7 +162,7 @@ fn fio_believes_a_hole() {
     let job = &said["jobs"][0];
     assert_eq!(job["error"], 0, "{said}");
     let ios = job["read"]["total_ios"].as_u64().unwrap();
-    // The whole hole, read several times over.
+    // The whole hole, read several times.
     assert!(ios > BYTES / 4096, "{said}");
     let ours = read(&drumfire, &folder, &path);
     assert_eq!(ours.code, Some(DISHONEST), "fio: {ios} reads; {ours:?}");
@@ -174,7 +173,7 @@ fn write(drumfire: &Drumfire, folder: &Folder, device: &Loop, destroy: &str) -> 
     drumfire.run(folder.path(), &format!("{args} --json {destroy}"), LIMIT)
 }
 
-/// It was refused with this word, and the device still holds what it held.
+/// Asserts that a run was refused with this message, and that the device's data are unchanged.
 fn refused(finished: &Finished, word: &str, device: &Loop, held: &[u8]) {
     assert_eq!(finished.code, Some(USAGE), "{finished:?}");
     assert!(finished.stderr.contains(word), "{word}: {finished:?}");
@@ -195,7 +194,7 @@ fn a_device_is_overwritten_by_name_only() {
     refused("", "a GPT partition table and an LVM physical volume");
     refused("--destroy", &format!("--destroy={}", device.path()));
     refused("--destroy=/dev/null", "the job has no such volume");
-    // Somebody has claimed it: no name helps.
+    // Another program has claimed the device: naming it does not help.
     const O_EXCL: i32 = 0o200;
     let claimed = OpenOptions::new().read(true).custom_flags(O_EXCL).open(device.path()).unwrap();
     refused(&format!("--destroy={}", device.path()), "in use");

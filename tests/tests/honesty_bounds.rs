@@ -1,5 +1,5 @@
-//! What bounds a run from outside, or disturbs it: control groups, settings, other users of a disk,
-//! caches that keep writes. Each lie has an honest twin beside it.
+//! External limits and disturbances of a run: cgroups, settings, other users of a disk, caches that
+//! keep writes. Each lie has an honest twin.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const BYTES: usize = 64 << 20;
 const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
 
-/// A loop device that no other program knows, over a file in a folder.
+/// A loop device unknown to other programs, over a file in a folder.
 fn device(folder: &Folder) -> Option<Loop> {
     let path = folder.file("disk", &vec![0xa5; BYTES]);
     File::open(&path).unwrap().sync_all().unwrap();
@@ -86,7 +86,7 @@ fn settings_that_were_put_back_are_seen() {
     if std::fs::write(&setting, "2").is_err() {
         return skip("the settings of a loop device cannot be changed");
     }
-    // Until two more seconds were written down: between them it looked.
+    // Waits until two more seconds are logged: between them the program has checked.
     let lines = || -> usize {
         let files = std::fs::read_dir(folder.path()).unwrap().flatten().map(|file| file.path());
         let lines = files.filter(|path| path.extension().is_some_and(|it| it == "jsonl"));
@@ -114,7 +114,7 @@ fn writer(dd: &Path, to: &str) -> Running {
 fn writes_beside_our_reads_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
     let Some(dd) = require("dd") else { return };
-    // In memory: nobody else writes to what lies below.
+    // In memory: no other program writes to the backing store.
     let path = PathBuf::from(format!("/dev/shm/drumfire-beside-{}", std::process::id()));
     if std::fs::write(&path, vec![0xa5; BYTES]).is_err() {
         return skip("there is no /dev/shm");
@@ -138,7 +138,7 @@ fn writes_beside_our_reads_are_seen() {
     assert!(evidence.contains("other programs read 0.0 MiB"), "{evidence}");
 }
 
-/// A disk is used by others also where they do not use the loop device on it.
+/// Other programs use a disk even if they do not use the loop device on it.
 /// Lie of H17: another program writes to the disk below.
 #[test]
 fn writes_below_our_reads_are_seen() {
@@ -150,7 +150,7 @@ fn writes_below_our_reads_are_seen() {
     let mut other = writer(&dd, &beside);
     let args = format!("run file:{} --size 4k --seconds 3 --ramp 0 --json", device.path());
     let said = |result: &Value| check(result, "H17").1.contains("other programs read 0.0 MiB from");
-    // On a busy host the other one may hardly run for a time.
+    // On a busy host the other program may hardly run for a time.
     let run = |_| drumfire.run(folder.path(), &args, LIMIT).ok().json();
     let mut results: Vec<Value> = Vec::new();
     while results.len() < 5 && !results.last().is_some_and(said) {
@@ -191,7 +191,7 @@ fn writes_that_nothing_flushes_are_said() {
     }
 }
 
-/// What the page cache took and no device saw was not written yet.
+/// Writes in the page cache that no device has seen are not written yet.
 /// Lie of H03: buffered writes.
 #[test]
 fn buffered_writes_that_never_arrive_are_no_writes() {
@@ -203,7 +203,7 @@ fn buffered_writes_that_never_arrive_are_no_writes() {
         let args = format!("run file:{}{more} {read} --destroy {SECOND}", path.display());
         drumfire.run(folder.path(), &args, LIMIT).ok().json()
     };
-    // The kernel may write some of it by itself; seldom it is most of it.
+    // The kernel may write back some data on its own; seldom most of it.
     let arrived = (0..5).find_map(|_| {
         let result = run("?direct=0", "--read 0");
         let (verdict, evidence) = check(&result, "H03");

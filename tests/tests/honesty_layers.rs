@@ -1,5 +1,5 @@
-//! What lies between a file and its medium, or between the two ends of a wire, and is none: memory,
-//! merges, the same host.
+//! Layers between a file and its medium, or between two ends of a wire, that are no medium or wire:
+//! memory, merges, the same host.
 
 use std::fs::File;
 use std::net::UdpSocket;
@@ -18,7 +18,7 @@ fn run(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
     drumfire.run(folder, &args, LIMIT).json()
 }
 
-/// A file system of memory takes `O_DIRECT`, and is the page cache all the same.
+/// A file system in memory accepts `O_DIRECT`, and is still the page cache.
 /// Lie of H01: a file on tmpfs.
 #[test]
 fn memory_is_no_disk() {
@@ -38,7 +38,7 @@ fn memory_is_no_disk() {
     assert!(evidence.contains("memory"), "{evidence}");
 }
 
-/// Neighbours that become one I/O of the device are fewer than are counted here.
+/// Adjacent I/Os that the kernel merges are fewer on the device than in the result.
 /// Lie of H18: sequential reads that are merged.
 #[test]
 fn merged_reads_are_said() {
@@ -67,7 +67,7 @@ fn merged_reads_are_said() {
 #[test]
 fn the_same_host_is_no_wire() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // What would be sent to somebody else goes out from it; nothing is sent.
+    // Connecting a UDP socket finds the source address for a remote peer; nothing is sent.
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     let own = socket.connect("192.0.2.77:9").and_then(|()| socket.local_addr()).map(|it| it.ip());
     let Some(own) = own.ok().filter(|own| !own.is_loopback() && !own.is_unspecified()) else {
@@ -91,7 +91,7 @@ fn the_same_host_is_no_wire() {
     assert!(evidence.contains("another process"), "{evidence}");
 }
 
-/// A disk that keeps blocks of 4096 bytes reads, changes and writes one for 512 bytes.
+/// A disk with physical blocks of 4096 bytes does a read-modify-write for 512 bytes.
 /// Lie of H18: writes of 512 bytes to a disk that keeps blocks of 4096.
 /// Twin of H18: writes of whole blocks, and reads of parts.
 #[test]

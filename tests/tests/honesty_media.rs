@@ -1,5 +1,5 @@
-//! What volumes are kept in: memory that looks like a disk, places that caches hold, data that can
-//! be made less. Each lie has an honest twin beside it, in which the check is silent.
+//! Backing stores of volumes: memory that looks like a disk, offsets that caches hold, compressible
+//! data. Each lie has an honest twin, on which the check is silent.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,12 +11,12 @@ use drumfire_tests::{Drumfire, Folder, Loop, Served, check, require, run, skip};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// Bytes of a file under test: more than drives that are no disks of old keep in their caches.
+/// Bytes of a file under test: more than the caches of SSDs.
 const BYTES: usize = 64 << 20;
 /// Reads of a second.
 const SECOND: &str = "--size 4k --seconds 1 --ramp 0 --json";
 
-/// Data of which no block is like another.
+/// Incompressible data without duplicate blocks.
 fn data() -> Vec<u8> {
     let mut data = Vec::with_capacity(BYTES);
     let random = File::open("/dev/urandom").expect("a Linux host has it");
@@ -33,7 +33,7 @@ fn read(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Value {
     drumfire.run(folder.path(), &format!("run {uri} {SECOND}"), LIMIT).json()
 }
 
-/// What a check said; it was made.
+/// Verdict and evidence of a check, which must be present.
 fn said(result: &Value, code: &str) -> (String, String) {
     let (verdict, evidence) = check(result, code);
     assert!(!verdict.is_empty(), "{code} is missing: {result}");
@@ -63,7 +63,7 @@ impl Drop for Shared {
     }
 }
 
-/// Whether the temporary folder is on a disk, as far as the program knows.
+/// Whether the temporary folder is on a disk, as far as the program can find out.
 fn is_on_disk(drumfire: &Drumfire, folder: &Folder) -> bool {
     let path = folder.file("probe", &data());
     let result = read(drumfire, folder, &format!("file:{}", path.display()));
@@ -116,7 +116,7 @@ fn a_loop_device_over_a_disk_is_no_memory() {
     }
     let result = read(&drumfire, &folder, &format!("file:{}", device.path()));
     assert_eq!(said(&result, "H01").0, "pass", "{result}");
-    // A second one over the first, through the page cache, is memory in part.
+    // A second loop device over the first, through the page cache, is partly memory.
     drop(device);
     let Some(lower) = Loop::over(&path) else { return };
     let Some(upper) = Loop::direct(Path::new(lower.path())) else { return };
@@ -127,8 +127,8 @@ fn a_loop_device_over_a_disk_is_no_memory() {
     assert!(evidence.contains(&format!("keeps the file of {name}")), "{evidence}");
 }
 
-/// Runs reads of a file in an overlay whose upper folder is this one, in a space of mounts that
-/// ends with the run.
+/// Runs reads of a file in an overlay with this upper folder, in a mount namespace that ends with
+/// the run.
 fn overlaid(drumfire: &Drumfire, folder: &Folder, upper: &Path) -> Option<Value> {
     let unshare = require("unshare")?;
     require("mount")?;
@@ -182,13 +182,13 @@ fn an_overlay_is_what_lies_below_it() {
     write(&upper.join("disk"), &data());
     if let Some(result) = overlaid(&drumfire, &folder, &upper) {
         assert_eq!(said(&result, "H01").0, "pass", "{result}");
-        // Others may use the disk, too: then it counts more.
+        // Other processes may use the disk, too: its counters are higher then.
         let (verdict, evidence) = said(&result, "H03");
         assert!(verdict == "pass" || evidence.contains("more than requested"), "{evidence}");
     }
 }
 
-/// Extents that are kept compressed are read through the page cache, whatever `O_DIRECT` says.
+/// Compressed extents are read through the page cache, even with `O_DIRECT`.
 /// Lie of H03: a compressed file of btrfs.
 #[test]
 fn what_btrfs_compresses_was_not_read() {
@@ -395,7 +395,7 @@ fn memory_is_told_as_memory() {
     assert!(evidence.contains("memory"), "{evidence}");
     let known = Path::new("/sys/devices/system/cpu/cpu0/cache/index0/size").exists();
     assert_eq!(verdict, if known { "warn" } else { "unknown" }, "{evidence}");
-    // What a race makes is memory because that was asked for.
+    // Volumes of a race are memory because the user requested them.
     let args = "race --seconds 1 --ramp 0 --targets 1 --volumes 2 --workers 2 --json";
     let result = drumfire.run(folder.path(), args, LIMIT).ok().json();
     let (verdict, evidence) = said(&result, "H08");
@@ -421,7 +421,7 @@ fn memory_of_a_target_elsewhere_is_told_as_memory() {
         let (verdict, evidence) = said(&read(&drumfire, &folder, &memory), "H08");
         assert_eq!(verdict, "pass", "{evidence}");
         assert!(evidence.contains("memory of the target"), "{evidence}");
-        // The target's page cache has all of it.
+        // The target's page cache has all of the file.
         assert_ne!(check(&read(&drumfire, &folder, &file), "H08").0, "pass");
         let (verdict, evidence) =
             said(&read(&drumfire, &folder, &format!("{memory} {file}")), "H24");

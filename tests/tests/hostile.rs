@@ -6,14 +6,14 @@ use drumfire_tests::{Client, Drumfire, Folder, Served, login, pdu};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// What unknown peers may cost in memory, all together.
+/// Maximum memory growth that all unknown peers together may cause.
 const GROWTH_MAX_KIB: u64 = 256 << 10;
 
 fn serve(drumfire: &Drumfire) -> Served {
     drumfire.serve(&["disk=ram:16m"])
 }
 
-/// The target still runs, and serves a client that behaves.
+/// Checks that the target still runs, and serves a client that behaves.
 fn lives_on(drumfire: &Drumfire, served: &mut Served) {
     assert!(served.running.alive(), "the target died: {}", served.running.stderr());
     let folder = Folder::new();
@@ -32,7 +32,7 @@ fn memory_kib(served: &Served) -> u64 {
     line.and_then(|line| line.trim().split(' ').next()?.parse().ok()).expect("a size in kB")
 }
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Numbers that look random and are deterministic (xorshift).
 fn noise(seed: u64) -> impl Iterator<Item = u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     std::iter::repeat_with(move || {
@@ -134,7 +134,7 @@ fn lengths_that_lie() {
 #[test]
 fn thousands_of_silent_connections() {
     let Some(drumfire) = Drumfire::find() else { return };
-    // Started first: it has to raise its own limit.
+    // Started first: the test must raise its own limit.
     let mut served = serve(&drumfire);
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -7,7 +7,8 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// As programs write it: a bare version, `Idle`, names in another case, blanks for tabs.
+/// A file as other programs write it: a bare version, `Idle`, names in another case, blanks for
+/// tabs.
 const MADE: &str = "2006.07.27\n'TEST SETUP ====\n'Test Description\n  made\n'Run Time\n\
     ' hours      minutes    seconds\n  0          0          1\n'Ramp Up Time (s)\n  0\n\
     'Test Type\n  NORMAL\n'END test setup\n'ACCESS SPECIFICATIONS ====\n\

@@ -1,5 +1,5 @@
-//! Whose disk a served volume is, by what initiators are told: two servers never serve one disk
-//! unless the user said so, and a server serves the same disks after a restart.
+//! Identity of served volumes, as reported to initiators: two servers never serve one disk unless
+//! the user said so, and a server serves the same disks after a restart.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use drumfire_tests::{Drumfire, Finished, Folder, IQN, Running, require, run};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A place to serve from, with a state folder of its own, and an initiator that asks.
+/// A folder to serve from, with its own state folder, and an initiator that queries.
 struct Rig {
     drumfire: Drumfire,
     iscsi_inq: PathBuf,
     folder: Folder,
 }
 
-/// Where a server keeps its identity.
+/// State folder of a server.
 enum State<'a> {
     Below(&'a str),
     Nowhere,
@@ -41,14 +41,13 @@ impl Rig {
         let mut command = self.drumfire.command(self.path(), &args);
         match state {
             State::Below(name) => command.env("XDG_STATE_HOME", self.path().join(name)),
-            // As in a container: no home, and a system's folder that is none.
+            // A container: no home, and no usable state folder of the system.
             State::Nowhere => command.env("XDG_STATE_HOME", "/dev/null"),
         };
         command
     }
 
-    /// What the volume `NAME/LUN` of a server with these arguments is called, and what the server
-    /// said on stderr.
+    /// Names of the volume `NAME/LUN` of a server with these arguments, and the server's stderr.
     fn ask_for(&self, state: &State<'_>, args: &str, name: &str) -> (Names, String) {
         let mut server = Running::start(&mut self.command(state, args));
         let port = server.await_stdout(LIMIT, |stdout| {
@@ -140,7 +139,7 @@ fn servers_of_one_id_serve_one_disk() {
     assert_eq!(rig.ask("state", "serve.toml"), one);
     assert_ne!(rig.ask("state", "serve.toml --id other"), one, "flags go before the file");
     assert!(!rig.path().join("state").exists(), "nothing is kept for what was given");
-    // Two processes have no memory in common, and the user may not have thought of it.
+    // Two processes share no memory, and the user may not know this.
     let args = "--id both --volume disk=ram:1m";
     let (names, said) = rig.ask_for(&State::Below("state"), args, "disk/1");
     assert_eq!(names.serial, one.serial);
@@ -163,7 +162,7 @@ fn without_a_state_folder_it_is_said_and_no_stranger_is_met() {
     for word in ["/dev/null/drumfire", "Not a directory", "XDG_STATE_HOME", "--id"] {
         assert!(said.contains(word), "{word}: {said}");
     }
-    // Memory and what was given need none.
+    // Memory and given identities need no state folder.
     for args in ["--volume disk=ram:1m", "--id x --volume disk=file:a.img"] {
         assert_eq!(rig.ask_for(&State::Nowhere, args, "disk/1").1, "", "{args}");
     }
@@ -198,6 +197,6 @@ fn the_same_data_are_not_served_twice() {
     }
     let made = rig.refused("--volume a=file:new.img?size=1m --volume b=file:new.img?size=1m");
     assert_eq!(made.code, Some(2), "{made:?}");
-    // Two files with the same content are two.
+    // Two files with the same content are distinct.
     rig.ask("state", "--volume disk=file:a.img --volume b=file:b.img");
 }

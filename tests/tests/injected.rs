@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Writes a schedule in one step, so that nobody reads half of it.
+/// Writes a schedule atomically, so that no reader sees half of it.
 fn schedule(folder: &Path, fault: &str) {
     let new = folder.join("new.toml");
     std::fs::write(&new, format!("name = 'test'\nseed = 3\n[[fault]]\n{fault}\n")).unwrap();
@@ -47,7 +47,7 @@ fn a_stranger_sees_errors_and_damage_and_a_new_schedule_ends_them() {
     };
     until("verb = 'error'\nchance = 0", 0);
     until("verb = 'flip'\nop = 'read'", 1);
-    // What makes no sense changes nothing.
+    // An invalid schedule changes nothing.
     schedule(folder.path(), "verb = 'explode'");
     std::thread::sleep(Duration::from_millis(300));
     let finished = image(format!("compare -f raw -F raw {source} {uri}"));
@@ -128,7 +128,7 @@ fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() 
         };
         let said = io(&["write -P 7 0 256k", "flush"]);
         assert!(said.contains("wrote 262144") && !said.contains("failed"), "{said}");
-        // The switch: off it goes.
+        // Cuts the power.
         write(&cache, "verb = 'power-cut'\nsurvives = 0.5");
         let until = |wanted: &str, commands: &[&str]| {
             for _ in 0..100 {
@@ -150,7 +150,7 @@ fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() 
     }
 }
 
-/// Where a target speaks NBD.
+/// Address at which a target serves NBD.
 fn nbd_address(running: &mut Running) -> String {
     running.await_stdout(LIMIT, |stdout| {
         let (line, _) = stdout.split_once('\n')?;
@@ -174,7 +174,7 @@ fn a_connection_is_closed_or_reset_in_place_of_an_answer() {
     use std::io::ErrorKind::{ConnectionReset, UnexpectedEof};
     for ends in [Some(UnexpectedEof), Some(ConnectionReset), None] {
         let mut disk = Nbd::connect(&address, "disk").unwrap();
-        // Another connection to the same volume goes on.
+        // Another connection to the same volume continues.
         let mut other = Nbd::connect(&address, "disk").unwrap();
         assert_eq!(disk.read(0, 4096).map_err(|error| error.kind()).err(), ends);
         assert!(other.flush().unwrap());
@@ -202,7 +202,7 @@ fn strangers_see_lost_connections_and_those_that_connect_again_lose_nothing() {
         let mut served = drumfire.serve_with(&args);
         let address = nbd_address(&mut served.running);
         if let Some(qemu_io) = &qemu_io {
-            // It does not connect again: the I/O fails.
+            // qemu-io does not reconnect: the I/O fails.
             let failed = (0..40).any(|_| {
                 let mut command = Command::new(qemu_io);
                 let disk = format!("nbd://{address}/disk");

@@ -1,8 +1,7 @@
-//! One signal ends every command, at whatever moment it comes, within two seconds, and what was
-//! measured by then is kept.
+//! One signal ends every command within two seconds, at any time, and results so far are saved.
 //!
-//! Commands are drawn by a seed, and so are the moments. `DRUMFIRE_ROUNDS` asks for more rounds
-//! than the few of each run, `DRUMFIRE_SEED` for those of another one.
+//! Commands and times are drawn from a seed. `DRUMFIRE_ROUNDS` runs more rounds than by default,
+//! `DRUMFIRE_SEED` those of another seed.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -15,7 +14,7 @@ use rustix::process::Signal;
 const LIMIT: Duration = Duration::from_secs(300);
 /// Time between a signal and the end.
 const END: Duration = Duration::from_secs(2);
-/// By when a program has begun, even on a busy machine.
+/// Time by which a program has started, even on a busy machine.
 const BEGUN: Duration = Duration::from_millis(100);
 /// Rounds of a test run.
 const ROUNDS: usize = 48;
@@ -25,7 +24,7 @@ struct Case {
     args: &'static str,
     /// The latest moment of the signal after the start, in milliseconds.
     latest_ms: u64,
-    /// Where its result is kept if it measures anything.
+    /// Folder of the result if the run measures anything.
     out: Option<&'static str>,
 }
 
@@ -37,8 +36,8 @@ const fn measures(args: &'static str, latest_ms: u64) -> Case {
     Case { args, latest_ms, out: Some("out") }
 }
 
-/// `NBD` is the address of a server that answers, `HUNG` that of one that does not any more, and
-/// `SILENT` one where nobody ever answers.
+/// Commands. `NBD` is the address of a server that responds, `HUNG` that of one that stops
+/// responding, and `SILENT` one without any response.
 const CASES: [Case; 42] = [
     measures("run null:1g --seconds 100 --ramp 0 --out out", 3000),
     measures("run null:1g --seconds 100 --ramp 0 --rate 4e-8 --out out", 3000),
@@ -143,7 +142,7 @@ impl Rig {
         })
     }
 
-    /// Runs a case, interrupts it after a time, and says what is wrong with how it ended.
+    /// Runs a case, interrupts it after a time, and returns what is wrong with its end.
     fn interrupt(&self, case: &Case, after: Duration, signal: Signal) -> Result<(), String> {
         let [serves, hung] = &self.addresses;
         let silent = self.silent.local_addr().unwrap().to_string();
@@ -156,7 +155,7 @@ impl Rig {
         let hangs = case.args.contains("HUNG");
         let begun = Instant::now();
         let mut running = Running::start(&mut self.drumfire.command(self.folder.path(), &args));
-        // The server hangs from a moment on in which the command may be connected to it.
+        // The server hangs from a moment at which the command may be connected to it.
         let hang_at = after / 2;
         let mut patience = Patience::new(LIMIT);
         let mut hung_now = false;
@@ -200,9 +199,9 @@ impl Rig {
     }
 }
 
-/// Whether the result of what was measured is there.
+/// Whether the result of the measurements is saved.
 fn kept(rig: &Rig, ended: &Finished, out: &Path) -> Result<(), String> {
-    // A line of a measured second: a number of seconds, and no word for a phase at its end.
+    // A line of a measured second: a number of seconds, and no phase at its end.
     let measured = ended.stderr.lines().any(|line| {
         let second = line.trim_start().split_once("s  ").is_some_and(|(number, _)| {
             !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -233,8 +232,8 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// The signal, or one that is not ignored where this test was started by `&`: a program that has
-/// not begun cannot change that.
+/// The signal, or another one that is not ignored if this test was started with `&`: a program that
+/// has not started yet cannot change that.
 fn heeded(signal: Signal, after: Duration) -> Signal {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or_default();
@@ -251,7 +250,7 @@ fn one_signal_ends_every_command() {
     let mut state = seed;
     let mut wrong = Vec::new();
     for round in 0..rounds {
-        // Each once, then any.
+        // Each case once, then random ones.
         let first = CASES.get(round).filter(|_| round < CASES.len());
         let case = first.unwrap_or_else(|| &CASES[draw(&mut state) as usize % CASES.len()]);
         let after = Duration::from_millis(draw(&mut state) % case.latest_ms);
@@ -322,7 +321,7 @@ fn an_attached_file_goes_with_one_signal() {
     }
 }
 
-/// Starts in the window of all that a server does before it serves.
+/// Number of server starts, interrupted at times before the server is ready.
 const STARTS: usize = 200;
 
 #[test]
@@ -348,8 +347,8 @@ fn a_server_is_interrupted_at_any_moment_of_its_start() {
     assert!(slow.is_empty(), "seed {seed}: {}", slow.join("\n"));
 }
 
-/// A shell has SIGINT ignored for what it starts with `&`, and a service manager may have others. A
-/// signal that comes while a command waits for somebody who never answers is not lost all the same.
+/// A shell ignores SIGINT in commands started with `&`, and a service manager may ignore others. A
+/// signal during a wait for an unresponsive peer is still not lost.
 #[test]
 fn a_signal_is_heeded_before_a_command_listens() {
     let (Some(rig), Some(shell)) = (Rig::new(), require("sh")) else { return };
@@ -388,7 +387,7 @@ fn a_signal_is_heeded_before_a_command_listens() {
             running.finish(LIMIT);
             assert!(ends, "{args} by {signal:?}");
             drop(connection);
-            // Further ones of this command.
+            // Further connections of this command.
             while rig.silent.accept().is_ok() {}
         }
     }

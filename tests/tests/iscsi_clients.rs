@@ -55,7 +55,7 @@ fn inquiry_says_who_we_are() {
     let pages = tool(&iscsi_inq, &format!("-e 1 -c 0 {uri}")).stdout;
     for page in [0x00, 0x80, 0x83, 0xb0, 0xb1, 0xb2] {
         assert!(pages.contains(&format!("Page:0x{page:02x}")), "{page:#x} in {pages}");
-        // The tool takes decimal numbers only.
+        // The tool accepts decimal numbers only.
         tool(&iscsi_inq, &format!("-e 1 -c {page} {uri}"));
     }
 }
@@ -95,7 +95,7 @@ fn perf_tool_reads_at_depth() {
     let served = drumfire.serve(&["disk=ram:64m"]);
     for blocks in [1, 8, 64] {
         let args = format!("-r -b {blocks} -m 32 {}", served.uri("disk"));
-        // It shows its progress each second; told when to end, it may miss the moment.
+        // The program prints its progress each second; with a runtime it may miss its end.
         let mut running = Running::start(Command::new(&iscsi_perf).args(args.split(' ')));
         let iops = running.await_stdout(LIMIT, |said| {
             let (_, average) = said.rsplit_once("iops average ")?;

@@ -1,4 +1,4 @@
-//! Job files of fio and Iometer: what is refused, and results in their own forms.
+//! Job files of fio and Iometer: refused options, and results in the tools' own formats.
 
 use std::time::Duration;
 
@@ -37,8 +37,8 @@ fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     refused(&drumfire.run(folder.path(), "explain job.fio --as icf", LIMIT), "would not be run");
 }
 
-/// One rule for all files: a flag that the job decides is refused by its name, be it the default or
-/// not; `--seconds` counts instead of the file's.
+/// One rule for all files: a flag that the job decides is refused by its name, even with the
+/// default value; `--seconds` overrides the file's.
 #[test]
 fn what_a_file_decides_is_not_taken_from_flags() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -80,7 +80,7 @@ fn what_a_file_decides_is_not_taken_from_flags() {
     let finished = drumfire.run(folder.path(), "run job.toml null:1t", LIMIT);
     let says = "drumfire: job.toml names its own volumes: change them there\n";
     assert_eq!(finished.stderr, says);
-    // A run again, from the job that it left behind, knows its flags no more.
+    // A rerun from the saved job has no flags.
     drumfire.run(folder.path(), "run null:1g --size 4k --seconds 0.2 --ramp 0 --out a", LIMIT).ok();
     let again = drumfire.run(folder.path(), "run a/job.toml --out b --json", LIMIT).ok().json();
     assert_eq!(
@@ -125,13 +125,12 @@ const ICF: &str = "Version 2006.07.27\n'TEST SETUP ====\n\
     \tD: \"Data\"\n'Target type\n\tDISK\n'End target\n'End target assignments\n'End worker\n\
     'End manager\n'END manager list\nVersion 2006.07.27\n";
 
-/// A drive that takes 5 ms for each, of any number.
+/// Profile of a drive that takes 5 ms for each of any number of I/Os.
 const SLOW: &str = "name = 'slow'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
     shape = 'fixed'\nread = { each_s = 5e-3 }\nwrite = { each_s = 5e-3 }\n";
 
-/// How far a share of `ios` may be off: five deviations, and what was in flight at the end, which
-/// stands in no figure. A worker that the host starves does a
-/// handful in a second.
+/// Maximum deviation of a share of `ios`: five standard deviations, and the I/Os in flight at the
+/// end, which no figure includes. A worker that the host starves completes a handful in a second.
 fn by_chance(share: f64, ios: u64, outstanding: u64) -> f64 {
     let ios = ios as f64;
     5.0 * (share * (1.0 - share) / ios).sqrt() + outstanding as f64 / ios
@@ -144,7 +143,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
     refused(&drumfire.run(folder.path(), "run spec.icf", LIMIT), "which volume is that?");
     let one = drumfire.run(folder.path(), "run spec.icf ram:16m", LIMIT);
     refused(&one, "and 1 volume behind the file");
-    // A drive has its I/Os while the host keeps a worker from its processor, memory has none then.
+    // A drive has I/Os in flight while the host does not run a worker; memory has none then.
     folder.file("slow.toml", SLOW.as_bytes());
     let args = "run spec.icf delay:slow.toml(ram:16m) delay:slow.toml(ram:32m) --json --out out";
     let steps = drumfire.run(folder.path(), args, LIMIT).ok().json();
@@ -169,7 +168,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
         let ios: Vec<u64> = row[32..34].iter().map(|field| field.parse().unwrap()).collect();
         let bins: u64 = row[59..].iter().map(|field| field.parse::<u64>().unwrap()).sum();
         let done = ios.iter().sum::<u64>();
-        // What was in flight at the end is in the latencies, too.
+        // I/Os in flight at the end are in the latencies, too.
         assert!((done..done + 64).contains(&bins), "{row:?}");
         let reads = ios[0] as f64 / done as f64;
         assert!((reads - 0.75).abs() < by_chance(0.75, done, 4), "{reads} of {done}");
@@ -185,11 +184,11 @@ fn what_is_only_written_is_compared_at_the_end() {
     let finished = drumfire.run(folder.path(), "run job.fio --out out --json", LIMIT).ok();
     let totals = finished.json()["totals"].clone();
     assert_eq!((&totals["write"]["ios"], &totals["read"]["ios"]), (&2048.into(), &2048.into()));
-    // In an open loop it is read when the run is over.
+    // In an open loop data are read when the run is over.
     let open = text.replace("rw=", "rate_iops=9000\nrw=");
     let open = drumfire.run(with("job.fio", &open).path(), "run job.fio --out out", LIMIT).ok();
     assert!(open.stderr.contains("2048 blocks of 4096 bytes compared"), "{open:?}");
-    // Of what was written, something else is there now.
+    // Overwrites some of the written data.
     let path = folder.path().join("disk.img");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[5 * 4096 + 100] ^= 1;
@@ -212,7 +211,7 @@ fn seconds_come_as_lines_and_logs() {
     let sum = |buckets: &Value| -> u64 {
         buckets["count"].as_array().map_or(0, |c| c.iter().filter_map(Value::as_u64).sum())
     };
-    // Those that were in flight at the end have a latency, too.
+    // I/Os in flight at the end have a latency, too.
     let samples = kept["totals"]["latency_ns"]["samples"].as_u64().unwrap();
     let ios = kept["totals"]["ios"].as_u64().unwrap();
     assert!((ios..=ios + 32).contains(&samples), "{samples} latencies of {ios}");

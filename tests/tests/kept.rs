@@ -1,5 +1,5 @@
-//! Results are kept: one is not overwritten by mistake, and what a full disk does not take stands
-//! elsewhere.
+//! Results are safe: none is overwritten by mistake, and a result that does not fit on a full disk
+//! is saved elsewhere.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use drumfire_tests::{Drumfire, Finished, Folder, Running, await_second, require,
 const LIMIT: Duration = Duration::from_secs(300);
 /// The run failed.
 const FAILED: Option<i32> = Some(1);
-/// It was asked wrongly.
+/// Exit code for wrong arguments.
 const USAGE: Option<i32> = Some(2);
 
 const SHORT: &str = "--seconds 0.2 --ramp 0 --out same";
@@ -48,12 +48,12 @@ fn a_result_is_replaced_only_when_that_is_said() {
     run("run null:1g --size 4k --replace").ok();
     let after = text(&folder, "same/result.json");
     assert!(after != before && after.contains("\"size_bytes\": 4096"), "{after}");
-    // Its own job again.
+    // A run may replace the folder that contains its own job.
     drumfire.run(folder.path(), "run same/job.toml --out same --replace", LIMIT).ok();
     refused(&drumfire.run(folder.path(), "run null:1g --replace", LIMIT), "--out");
 }
 
-/// Mistakes that show only when volumes are opened, or when the job is held against them.
+/// Mistakes that show only when volumes are opened, or when the job is checked against them.
 #[test]
 fn a_wrong_word_costs_no_old_result() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -74,7 +74,7 @@ fn a_wrong_word_costs_no_old_result() {
     ] {
         for made in ["run {} --out one", "sweep {} --axis outstanding=1,2 --repeats 1 --out many"] {
             if wrong.ends_with("--size 3") && made.starts_with("sweep") {
-                // That cell cannot be run, which says nothing of others.
+                // That cell cannot be run, which does not affect others.
                 continue;
             }
             let args = made.replace("{}", wrong);
@@ -111,7 +111,7 @@ fn a_sweep_goes_on_in_its_folder_and_begins_anew_when_told() {
     run(&process).ok();
 }
 
-/// Both begin before either has a result.
+/// Both runs begin before either has a result.
 #[test]
 fn of_two_runs_at_once_one_has_the_folder() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -128,13 +128,13 @@ fn of_two_runs_at_once_one_has_the_folder() {
         assert!(both.iter().any(|run| run.code == Some(0)), "{both:?}");
         let lost = both.iter().find(|run| run.code == USAGE);
         let lost = lost.unwrap_or_else(|| panic!("both ran: {both:?}"));
-        // A sweep that has begun says so.
+        // A sweep in progress reports this.
         let begun = kind.starts_with("sweep") && lost.stderr.contains("this sweep is running");
         refused(lost, if begun { "wait for its end" } else { "in use by another run" });
     }
 }
 
-/// Runs without --out that begin in the same second have folders of their own.
+/// Runs without --out that start in the same second have separate folders.
 #[test]
 fn runs_of_the_same_second_have_their_own_folders() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -148,7 +148,7 @@ fn runs_of_the_same_second_have_their_own_folders() {
     assert_eq!(kept.count(), 8);
 }
 
-/// The folder of a result that was kept elsewhere.
+/// Folder of a result that was saved elsewhere.
 fn elsewhere(finished: &Finished, temporary: &Path) -> serde_json::Value {
     let told = finished.stderr.split_once(" the result is in ");
     let place = told.unwrap_or_else(|| panic!("no place: {finished:?}")).1.lines().next().unwrap();
@@ -157,7 +157,7 @@ fn elsewhere(finished: &Finished, temporary: &Path) -> serde_json::Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The folder of the result goes while it runs.
+/// The folder of the result disappears during the run.
 #[test]
 fn a_result_without_its_folder_is_kept_elsewhere() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -179,7 +179,7 @@ fn a_result_without_its_folder_is_kept_elsewhere() {
     }
 }
 
-/// A file system that takes a few kilobytes more.
+/// A file system with a few free kilobytes.
 struct Small(Folder);
 
 impl Small {
@@ -245,14 +245,14 @@ fn lines_that_nothing_takes_are_an_error() {
     let mut command = drumfire.command(folder.path(), &format!("{args} -"));
     let done = command.stdout(full).stderr(std::process::Stdio::null()).status().unwrap();
     assert_eq!(done.code(), FAILED);
-    // Steps and cells go on without their lines, and it is told at the end.
+    // Steps and cells continue without their lines, and the loss is reported at the end.
     let sweep = "sweep null:1g --axis outstanding=1,2 --repeats 1 --seconds 0.2 --ramp 0 --out s";
     let swept = drumfire.run(folder.path(), &format!("{sweep} --json-lines /dev/full"), LIMIT);
     assert_eq!(swept.code, FAILED, "{swept:?}");
     assert!(folder.path().join("s/002-outstanding=2/result.json").is_file(), "{swept:?}");
 }
 
-/// No file may have any length: all that is left is what is printed.
+/// No file may be written (`ulimit -f 0`): the printed output is the only copy.
 #[test]
 fn a_result_that_nothing_takes_is_printed() {
     let (Some(drumfire), Some(shell)) = (Drumfire::find(), require("sh")) else { return };

@@ -1,9 +1,9 @@
-//! A server is killed in mid-burst, again and again: nothing is lost that was acknowledged with FUA
-//! or before a flush that was done, and the legs of an array are the same again afterwards.
+//! A server is killed in mid-burst, again and again: no data acknowledged with FUA or before a
+//! completed flush are lost, and the legs of an array are identical again afterwards.
 //!
-//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests killed::` makes so many rounds. In every
-//! second series a write cache that the kill empties stands over each file, so that what was not
-//! flushed is lost for certain.
+//! `DRUMFIRE_KILLS=200 cargo test -p drumfire-tests killed::` runs 200 rounds. In every second
+//! series each file has a write cache that the kill empties, so that unflushed data are lost for
+//! certain.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use drumfire_tests::{Chance, Drumfire, Folder, Nbd, Patience, Running, Witness};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// Rounds of each kind of volume, unless the environment says another number.
+/// Rounds of each kind of volume, unless the environment overrides the number.
 const ROUNDS: u64 = 6;
-/// Bytes of the volumes under test, less what arrays take for themselves.
+/// Bytes of the volumes under test, minus the arrays' metadata.
 const MIB: u64 = 1 << 20;
 const LEG_BYTES: u64 = 10 * MIB;
 
@@ -71,7 +71,7 @@ impl Rig {
         (running, address)
     }
 
-    /// Whether the data of both legs are the same.
+    /// Whether the data of both legs are identical.
     fn legs_agree(&self) -> bool {
         let data = |leg: &Path| {
             let bytes = std::fs::read(leg).unwrap();
@@ -81,8 +81,8 @@ impl Rig {
     }
 }
 
-/// Rounds of one volume; what was wrong in the first that was, and in how many the legs differed
-/// after the kill.
+/// Rounds of one volume; returns the errors of the first failed round, and the number of rounds
+/// whose legs differed after the kill.
 fn rounds(rig: &Rig, seed: u64, rounds: u64) -> (Vec<String>, u64) {
     let mut chance = Chance(seed);
     let mut witness: Option<Witness> = None;
@@ -98,12 +98,12 @@ fn rounds(rig: &Rig, seed: u64, rounds: u64) -> (Vec<String>, u64) {
             return (told(wrong).collect(), differed);
         }
         assert!(ways[0].flush().unwrap(), "seed {seed}, round {round}: the flush failed");
-        // What was read and flushed stays, whichever leg is asked.
+        // Data that were read and flushed persist, whichever leg serves the read.
         let wrong = witness.look(&mut ways[1]).unwrap();
         if !wrong.is_empty() {
             return (told(wrong).collect(), differed);
         }
-        // Some are killed while legs are still made equal.
+        // Some kills occur during a resync.
         if rig.legs.len() == 2 && chance.below(3) == 0 {
             let mut patience = Patience::new(LIMIT);
             while !rig.legs_agree() {
@@ -125,7 +125,7 @@ fn count() -> u64 {
     std::env::var("DRUMFIRE_KILLS").map_or(ROUNDS, |count| count.parse().unwrap())
 }
 
-/// All rounds of a kind, half of them with a cache; a series has 10 at most.
+/// Runs all rounds of a kind, half of them with a cache; a series has at most 10.
 fn survives(kind: &str) {
     let Some(drumfire) = Drumfire::find() else { return };
     let (mut left, mut seed, mut differed) = (count(), 0, 0);
@@ -155,7 +155,7 @@ fn an_array_keeps_what_was_durable_and_its_legs_agree_again() {
     survives("mirrored");
 }
 
-/// What the others would see if something were lost.
+/// Verifies the other tests: they would see a loss.
 #[test]
 fn a_cache_that_lies_is_found_out() {
     let Some(drumfire) = Drumfire::find() else { return };

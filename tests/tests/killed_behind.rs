@@ -1,9 +1,9 @@
-//! Servers behind a volume are killed, or lose their power, under load, again and again: nothing is
-//! lost that was acknowledged with FUA or before a flush that was done, what may be lost fails a
-//! flush, and the legs of an array are the same again.
+//! Servers behind a volume are killed, or lose their power, under load, again and again: no data
+//! acknowledged with FUA or before a completed flush are lost, a possible loss fails a flush, and
+//! the legs of an array become identical again.
 //!
 //! `DRUMFIRE_ROUNDS=500 cargo test -p drumfire-tests killed_behind::` makes 500 series of each
-//! kind, of [`KILLS`] kills each; `DRUMFIRE_SEED` says the first.
+//! kind, of [`KILLS`] kills each; `DRUMFIRE_SEED` sets the first seed.
 
 use std::path::PathBuf;
 use std::thread::sleep;
@@ -55,7 +55,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
     let servers: Vec<Server> = fars.iter().map(|far| far.server).collect();
     let mut errors = 0;
     for kill in 0..KILLS {
-        // Any but one, or all.
+        // Any leg but one, or all.
         let all = legs == 1 || chance.below(3) == 0;
         let spared = chance.below(legs) as usize;
         let hit = |number: usize| all || number != spared;
@@ -74,7 +74,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
         let said = || format!("{}: {}", told(), front.running.stderr());
         assert!(all || failed == 0, "{failed} failed though a good leg was in, {}", said());
         errors += failed;
-        // Each connection is told of a loss once.
+        // Each connection gets one report of a loss.
         for way in &mut ways {
             if !way.flush().unwrap() {
                 assert!(all, "a flush failed though a good leg was in, {}", said());
@@ -99,7 +99,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
     format!("{servers:?}: {} durable, {errors} errors", witness.durable)
 }
 
-/// Each leg that left is in again.
+/// Waits until each failed leg is in again.
 fn await_all_in(front: &Front, way: &mut Nbd) {
     let count = |word: &str| front.running.stderr().matches(word).count();
     let mut patience = Patience::new(LIMIT);

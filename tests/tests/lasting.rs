@@ -1,16 +1,16 @@
-//! Whether a rate lasts: bursts that end, and those that would end after the run.
+//! Stability of a rate: bursts that end, and those that would end after the run.
 
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, check};
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Each I/O takes 4 ms, which is even enough on a busy host.
+/// Delay of each I/O, 4 ms, which is steady enough on a busy host.
 const EVEN: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.004\n";
-/// After six seconds it takes four times as long.
+/// Additional delay after six seconds: an I/O takes four times as long.
 const ENDS: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.012\nafter_s = 6\n";
 
-/// A volume behind a connection, by a schedule of faults.
+/// A volume behind a connection, slowed by a schedule of faults.
 /// Lie of H26: a volume behind a connection that is four times slower after six seconds.
 /// Twin of H26: one that stays as it is, in a run too short to tell more; memory.
 #[test]

@@ -1,4 +1,4 @@
-//! A target that is stopped while a run measures it, and what the result knows of it.
+//! A target that is stopped during a measurement, and the effects on the result.
 
 use std::time::{Duration, Instant};
 
@@ -43,14 +43,14 @@ impl Stopped {
 
     fn finish(self) -> (Finished, Value) {
         let finished = self.run.finish(LIMIT);
-        // So that it can end in order.
+        // Lets the target end cleanly.
         self.stopped.running.signal(Signal::CONT);
         let result = self.folder.result().expect("a result is kept");
         (finished, result)
     }
 }
 
-/// Waits for the line of this second. A process that was kept from running may skip some.
+/// Waits for the line of this second. A process that did not run for a while may skip some.
 fn await_second(run: &mut Running, second: u32) {
     run.await_stderr(LIMIT, |stderr| {
         let number = |line: &str| line.split_once("s  ")?.0.trim().parse::<u32>().ok();
@@ -78,8 +78,8 @@ fn what_waits_at_the_end_is_waited_for() {
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let totals = &result["totals"];
     assert_eq!((&totals["errors"], &totals["waiting"]), (&Value::from(0), &Value::Null));
-    // All four places of the worker were in use while it was stopped, but for the moment in which
-    // the answers came that were on their way.
+    // All four slots of the worker were in use while the target was stopped, except for the moment
+    // in which the last responses arrived.
     let least = least.as_nanos() as u64 / 2;
     assert!(ns(&totals["latency_ns"]["max"]) >= least, "{totals}, {least} ns");
     let workers = result["workers"].as_array().expect("two");
@@ -99,7 +99,7 @@ fn what_waits_at_the_end_is_waited_for() {
 fn what_a_user_does_not_wait_for_counts_with_its_age() {
     let Some(mut stopped) = Stopped::begin("") else { return };
     let least = stopped.await_end().as_nanos() as u64 / 2;
-    // Where a late line stood for the last one, the first wish only ends the window.
+    // If a late line was mistaken for the last one, the first signal only ends the window.
     stopped.run.signal(Signal::INT);
     std::thread::sleep(Duration::from_secs(5));
     if stopped.run.alive() {

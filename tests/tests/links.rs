@@ -1,5 +1,5 @@
-//! Root works in a folder of another user, who has put symbolic links there. Nothing is written
-//! where they lead, whatever command is called and whichever of its words names a file.
+//! Commands of root in a folder of another user with symbolic links. Nothing is written to their
+//! targets, for any command and any argument that names a file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,8 +14,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The other user.
 const STRANGER: Option<u32> = Some(65_534);
 
-/// `theirs` is the stranger's, with `way` and `img`, `log`, `empty` that lead to `elsewhere` and
-/// what is in it. `ours` leads to a link of theirs.
+/// Folders: `theirs` belongs to the other user, with links `way`, `img`, `log` and `empty` that
+/// lead to `elsewhere` and its content. `ours` leads to one of those links.
 struct Rig {
     drumfire: Drumfire,
     folder: Folder,
@@ -54,7 +54,7 @@ impl Rig {
         self.drumfire.run(self.folder.path(), args, LIMIT)
     }
 
-    /// What is in `elsewhere`.
+    /// Content of `elsewhere`.
     fn elsewhere(&self) -> BTreeMap<String, Vec<u8>> {
         let all = fs::read_dir(self.at("elsewhere")).unwrap().flatten();
         let of = |file: fs::DirEntry| {
@@ -78,7 +78,7 @@ fn nothing_is_written_where_links_of_others_lead() {
     lchown(rig.at("theirs/log_bw.1.log"), STRANGER, STRANGER).unwrap();
     let run = "run null:1m --seconds 0.2 --ramp 0 --no-ceiling";
     let write = "--read 0 --seconds 0.2 --ramp 0 --no-ceiling --destroy";
-    // Whether it is refused; otherwise it has what it needs without the link.
+    // Whether the command is refused; otherwise it works without the link.
     let cases = [
         ("backup tree --to theirs/way/copy".to_owned(), true),
         ("backup tree --to theirs/way/victim --replace".to_owned(), true),
@@ -120,7 +120,7 @@ fn nothing_is_written_where_links_of_others_lead() {
         ("sweep null:1m --seconds 0.2 --ramp 0 --repeats 1 --out theirs/way".to_owned(), true),
         ("catalogue profile x25-m --out theirs/way/profile.toml".to_owned(), true),
         ("run log.fio".to_owned(), true),
-        // These take the place of the link.
+        // These commands replace the link.
         ("fio --name=a --ioengine=null --size=1m --output=theirs/img".to_owned(), false),
         ("catalogue profile x25-m --out theirs/new".to_owned(), false),
     ];
@@ -150,7 +150,8 @@ fn nothing_is_attached_where_links_of_others_lead() {
         assert!(ended.stderr.contains("link of another user"), "{place}: {ended:?}");
         assert_eq!(rig.elsewhere(), before, "{place}: {ended:?}");
     }
-    // In their folder a file of its own, which goes again, and a link of ours elsewhere.
+    // In the other user's folder a file is created and removed again; a link of ours leads
+    // elsewhere.
     symlink("elsewhere/empty", rig.at("our-link")).unwrap();
     for place in ["theirs/disk", "our-link"] {
         let command =
@@ -165,7 +166,7 @@ fn nothing_is_attached_where_links_of_others_lead() {
     assert!(!rig.at("theirs/disk").exists());
 }
 
-/// Who owns the folder of a run puts links in the place of what is in it while it goes on.
+/// The owner of a run's folder replaces its entries with links during the run.
 #[test]
 fn links_that_come_while_a_run_goes_on_are_not_followed() {
     let Some(rig) = Rig::new() else { return };
@@ -182,7 +183,7 @@ fn links_that_come_while_a_run_goes_on_are_not_followed() {
     }
     running.finish(LIMIT).ok();
     assert_eq!(rig.elsewhere(), before);
-    // The whole folder, and then it is replaced.
+    // The whole folder is replaced, too.
     fs::rename(rig.at("theirs/out"), rig.at("theirs/moved")).unwrap();
     symlink(rig.at("elsewhere"), rig.at("theirs/out")).unwrap();
     lchown(rig.at("theirs/out"), STRANGER, STRANGER).unwrap();

@@ -1,4 +1,4 @@
-//! Files of this host: I/O that is polled for, and trims among verified I/O.
+//! Files of this host: polled I/O, and trims among verified I/O.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -28,7 +28,7 @@ fn a_polling_thread_is_counted() {
     assert!(poll > 0.0 && cores(&polled, "initiator_cores") > poll, "{}", polled["cpu"]);
 }
 
-/// Reads of tmpfs wait, so the thread that polls hands each to a worker thread of its own.
+/// Reads of tmpfs block, so the polling thread hands each to a worker thread.
 #[test]
 fn workers_of_a_polling_thread_are_counted() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -43,14 +43,14 @@ fn workers_of_a_polling_thread_are_counted() {
     assert!(workers > 0.0 && poll > 0.0 && all > poll + workers, "{}", result["cpu"]);
 }
 
-/// Space is freed by helper threads of the kernel, whose time is the worker's.
+/// Kernel helper threads free space; their CPU time counts as the worker's.
 #[test]
 fn the_kernels_io_workers_are_counted() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     folder.file("disk.img", &vec![7; 4 << 20]);
-    // Trims of a file wait, so the kernel hands each to a worker thread of ours; nothing is handed
-    // to one for a volume that does nothing.
+    // Trims of a file block, so the kernel hands each to one of our worker threads; a null volume
+    // needs none.
     let run = |volume: &str| {
         let job = format!(
             "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = [\"{volume}\"]\n\
@@ -110,7 +110,7 @@ fn trims_are_verified() {
         if volume.starts_with("file:") {
             let look = "run kept/job.toml --verify-only";
             drumfire.run(folder.path(), look, LIMIT).ok();
-            // A trim that is undone is found: no block of the volume holds what was written to it.
+            // An undone trim is detected: no block of the volume has its written data.
             std::fs::write(folder.path().join("new.img"), vec![1; 4 << 20]).unwrap();
             let finished = drumfire.run(folder.path(), look, LIMIT);
             assert_eq!(finished.code, Some(5), "{finished:?}");
@@ -118,7 +118,7 @@ fn trims_are_verified() {
     }
 }
 
-/// `--verify` compares what a file or a preset says nothing of, in every form of job.
+/// `--verify` verifies jobs of files and presets that do not configure it, in every format.
 #[test]
 fn verify_goes_with_files_and_presets() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -140,12 +140,12 @@ fn verify_goes_with_files_and_presets() {
             assert_eq!(data["verdict"], verdict, "{args}: {data}");
         }
     }
-    // What was compared can be compared again.
+    // Verified data can be verified again.
     let look = "run o1pass/job.toml --verify-only";
     drumfire.run(folder.path(), look, LIMIT).ok();
 }
 
-/// A file of 8 MiB on tmpfs, perhaps with a loop device over it; taken away at the end.
+/// A file of 8 MiB on tmpfs, optionally with a loop device over it; removed at the end.
 struct InMemory {
     file: PathBuf,
     device: Option<PathBuf>,
@@ -164,7 +164,7 @@ impl InMemory {
         Some(InMemory { file: name.into(), device: None })
     }
 
-    /// Without the right to make one, the calling test is recorded as skipped.
+    /// Without permission to create a loop device, the calling test is recorded as skipped.
     fn device() -> Option<InMemory> {
         let mut memory = InMemory::file()?;
         let mut losetup = Command::new(require("losetup")?);
@@ -192,7 +192,7 @@ impl Drop for InMemory {
     }
 }
 
-/// Everything that a volume can be asked for, compared where it is read.
+/// All operations of a volume, with verified reads.
 fn takes_everything(memory: &InMemory) {
     let Some(drumfire) = Drumfire::find() else { return };
     let (folder, path) = (Folder::new(), memory.path().display());
@@ -209,7 +209,7 @@ fn takes_everything(memory: &InMemory) {
     assert!(result["totals"]["flush"]["ios"].as_u64().unwrap() > 0, "{path}");
 }
 
-/// It can be told what is free, but not to make zeroes by freeing.
+/// The loop device can discard, but not write zeroes by unmapping.
 #[test]
 fn a_loop_device_takes_everything() {
     if let Some(memory) = InMemory::device() {
@@ -217,7 +217,7 @@ fn a_loop_device_takes_everything() {
     }
 }
 
-/// It has holes, and no other range of zeroes.
+/// The file supports holes, but no other way of zeroing a range.
 #[test]
 fn a_file_in_memory_takes_everything() {
     if let Some(memory) = InMemory::file() {

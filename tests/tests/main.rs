@@ -1,5 +1,5 @@
-//! System tests that run beside each other, in one program: dozens would each be linked for itself.
-//! A file is a module: `cargo test -p drumfire-tests NAME::` runs one.
+//! System tests that run concurrently, in one program: dozens would each be linked separately. A
+//! file is a module: `cargo test -p drumfire-tests NAME::` runs one.
 
 mod absence;
 mod access;

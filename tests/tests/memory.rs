@@ -1,5 +1,5 @@
-//! Memory: a server keeps to its budget and gives back what it does not need, and nothing begins
-//! that its cgroup would end.
+//! Memory: a server stays within its budget and returns unused memory, and refuses to start
+//! anything that its cgroup would kill.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -46,7 +46,7 @@ fn twelve_that_hold_all_they_can_keep_the_server_within_its_budget() {
     for _ in 0..12 {
         let mut hog = Client::connect(served.port);
         assert!(hog.login("disk"), "there is room for one more");
-        // Nearly all of the data of 127 writes; the rest is asked for, and never sent.
+        // Nearly all of the data of 127 writes; the rest is requested, and never sent.
         for number in 0..127 {
             let data = vec![7; 60 << 10];
             if !hog.send(&command(0x2a, 0xa1, number, 64 << 10, &data)) {
@@ -63,7 +63,7 @@ fn twelve_that_hold_all_they_can_keep_the_server_within_its_budget() {
             assert_eq!(result["totals"]["errors"].as_u64(), Some(0), "{result}");
             result["totals"]["ios"].as_u64().is_some_and(|ios| ios > 20)
         };
-        // The disk below may stand still for seconds when others write to it.
+        // The disk below may stall for seconds when others write to it.
         assert!((0..5).any(|_| works()), "hardly any I/O was done in any of five runs: {args}");
     }
     let held = memory_kib(&served);
@@ -80,7 +80,7 @@ fn memory_goes_back_when_slow_readers_leave() {
     let mut readers = Vec::new();
     for _ in 0..100 {
         let mut reader = Client::connect(served.port);
-        // When memory is used up, later ones are refused.
+        // When memory is used up, later sessions are refused.
         if !reader.login("disk") {
             break;
         }
@@ -114,11 +114,12 @@ fn a_budget_that_is_too_small_is_refused() {
     assert!(refused.stderr.contains("1m of memory are too little"), "{refused:?}");
 }
 
-/// A memory cgroup of its own, removed at the end.
+/// A separate memory cgroup, removed at the end.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// One that limits to `bytes`. Where none can be made, the test is recorded as skipped.
+    /// Creates a cgroup limited to `bytes`. If that is not possible, the test is recorded as
+    /// skipped.
     fn limited(bytes: u64) -> Option<Cgroup> {
         let name = format!("drumfire-test-{}", std::process::id());
         let limits =
@@ -137,7 +138,7 @@ impl Cgroup {
         None
     }
 
-    /// A command that runs in it.
+    /// A command that runs in the cgroup.
     fn command(&self, drumfire: &Drumfire, folder: &Path, args: &str) -> Command {
         let mut command = Command::new("sh");
         let script = format!("echo $$ > {}/cgroup.procs && exec \"$0\" {args}", self.0.display());

@@ -1,4 +1,4 @@
-//! What users get wrong: the right exit code, and one clear line that says what to do.
+//! Mistakes of users: the right exit code, and one clear line that names the fix.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use drumfire_tests::{Client, Drumfire, Finished, Folder, IQN, NQN, require, run}
 const LIMIT: Duration = Duration::from_secs(300);
 /// The run failed.
 const FAILED: i32 = 1;
-/// It was asked wrongly.
+/// Exit code for wrong arguments.
 const USAGE: i32 = 2;
 
 /// Checks a code and that stderr names `word`, in one line unless it is about usage.
@@ -24,7 +24,7 @@ fn refused(finished: &Finished, code: i32, word: &str) {
     // The parser of arguments has its own beginning.
     let begins = ["drumfire: ", "error: "].iter().any(|start| said.starts_with(start));
     assert!(begins, "{finished:?}");
-    // About usage there is a hint besides.
+    // Wrong usage adds a hint.
     assert!(code == USAGE || lines.len() == 1, "one line: {finished:?}");
     assert!(!said.contains("panicked"), "{finished:?}");
     assert_eq!(finished.stdout, "", "stdout is for data: {finished:?}");
@@ -149,7 +149,7 @@ fn a_file_of_settings_with_a_mistake() {
     assert_eq!(finished.stderr.lines().count(), 1, "{finished:?}");
 }
 
-/// Documents of others, and files that hold no text: what they are is said in words.
+/// Documents of other programs, and files without text: the message describes their content.
 #[test]
 fn documents_that_are_none_of_ours() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -174,7 +174,7 @@ fn documents_that_are_none_of_ours() {
     }
 }
 
-/// A file that is laid out needs room, and a folder.
+/// A file to lay out needs space, and a folder.
 #[test]
 fn files_that_cannot_be_laid_out() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -207,7 +207,7 @@ fn an_address_of_another_host() {
     assert_eq!(finished.stderr.matches("assign").count(), 1, "said once: {finished:?}");
 }
 
-/// What would be said on stderr has no reader: the exit code says it still.
+/// Messages on stderr have no reader: the exit code still reports the error.
 #[test]
 fn nobody_reads_the_message() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -219,7 +219,7 @@ fn nobody_reads_the_message() {
     assert_eq!(status.code(), Some(USAGE));
 }
 
-/// A target whose messages nobody reads serves on after it had one.
+/// A target continues to serve after a message that nobody reads.
 #[test]
 fn nobody_reads_what_a_target_says() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -288,11 +288,11 @@ fn a_folder_that_keeps_no_result() {
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     assert_eq!(finished.code, Some(FAILED), "{finished:?}");
     assert!(finished.stderr.contains("drumfire-runs"), "{finished:?}");
-    // Said before anything is measured, so that nothing is lost.
+    // Reported before anything is measured, so that nothing is lost.
     assert_eq!(finished.stdout, "", "{finished:?}");
 }
 
-/// The program, run by somebody whom permissions stop: root passes all of them.
+/// The program, run by an unprivileged user, because root ignores permissions.
 fn as_nobody(drumfire: &Drumfire, folder: &Folder) -> Option<Command> {
     if !rustix::process::geteuid().is_root() {
         return Some(Command::new(drumfire.path()));
@@ -304,7 +304,7 @@ fn as_nobody(drumfire: &Drumfire, folder: &Folder) -> Option<Command> {
     Some(command)
 }
 
-/// A copy in a folder that everybody may enter: the build may lie in one that nobody else may.
+/// A copy in a folder with access for all users: the build may be in one without.
 fn reachable(program: &Path, folder: &Folder) -> PathBuf {
     let copy = folder.path().join("drumfire");
     std::fs::copy(program, &copy).expect("a folder of ours");

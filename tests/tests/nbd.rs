@@ -1,4 +1,4 @@
-//! NBD: clients and servers of others at our ends of it.
+//! NBD: third-party clients and servers with our server and initiator.
 
 use std::process::Command;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use drumfire_tests::{Drumfire, Folder, Running, free_port, require, run, skip};
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
 
-/// A server of ours and where it speaks NBD.
+/// Starts our server; returns its NBD address.
 fn serve(drumfire: &Drumfire, folder: &Folder, volumes: &str) -> (Running, String) {
     let args = format!("serve --nbd 127.0.0.1:0 {volumes}");
     let mut running = Running::start(&mut drumfire.command(folder.path(), &args));
@@ -95,7 +95,7 @@ fn our_initiator_uses_the_servers_of_others() {
     };
     let (_running, address) = serve(&drumfire, &folder, "--volume a=ram:16m");
     drive("ours", &format!("nbd://{address}/a"));
-    // Theirs do not tell where they listen, if that is the system's choice.
+    // Other servers do not report a port that the system chose.
     let ports = [free_port(), free_port()];
     let servers = [
         ("nbdkit", format!("-f -i 127.0.0.1 -p {} memory 16M", ports[0]), ""),
@@ -112,7 +112,7 @@ fn our_initiator_uses_the_servers_of_others() {
     }
 }
 
-/// One without MULTI_CONN takes one client at a time, and a flush is for that one alone.
+/// A server without MULTI_CONN accepts one client at a time, and a flush covers only that client.
 #[test]
 fn a_server_for_one_connection_gets_one() {
     let Some(drumfire) = Drumfire::find() else { return };

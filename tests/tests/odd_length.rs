@@ -1,4 +1,4 @@
-//! Images whose length is no multiple of the block: served to the byte, or told.
+//! Images whose size is no multiple of the block: served to the byte, or reported.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ const BYTES: usize = 1_000_001;
 const PADDED: usize = 1_000_448;
 const REMARK: &str = "img: 1000001 bytes are no multiple of 512: ";
 
-/// Writes an image without a zero in it, and returns its bytes.
+/// Writes an image without zero bytes, and returns its bytes.
 fn image(folder: &Folder) -> Vec<u8> {
     let bytes: Vec<u8> =
         (0..BYTES as u64).map(|at| ((at * 2_654_435_761) >> 7) as u8 | 1).collect();
@@ -23,7 +23,7 @@ fn image(folder: &Folder) -> Vec<u8> {
     bytes
 }
 
-/// Serves, and says where for each protocol.
+/// Serves, and returns the address of each protocol.
 fn serving(drumfire: &Drumfire, folder: &Path, args: &str) -> (Running, Vec<String>) {
     let mut running = Running::start(&mut drumfire.command(folder, args));
     let portals = running.await_stdout(LIMIT, |text| {
@@ -100,7 +100,7 @@ fn the_last_block_cannot_be_written_where_it_is_padded() {
         format!("iscsi://{}/iqn.2026-11.io.drumfire:d/1", portals[0]),
         format!("nvme+tcp://{}/nqn.2026-11.io.drumfire:d/1", portals[1]),
     ] {
-        // All of it, block by block, once.
+        // The whole volume, block by block, once.
         let job = format!(
             "[[steps]]\nseconds = 60\n[[steps.groups]]\nvolumes = ['{uri}']\n\
              [steps.groups.workload]\nlimit_bytes = {PADDED}\naccess = {{ lines = [{{ \
@@ -165,7 +165,7 @@ fn what_is_left_out_is_told() {
         assert_eq!(Nbd::connect(&portals[0], "d").unwrap().bytes, 999_936, "{volume}");
         assert_eq!(running.stderr().matches(&left_out).count(), 1, "{}", running.stderr());
     }
-    // A length of whole blocks is no matter of words.
+    // A size of whole blocks causes no remark.
     folder.file("even", &vec![1; 1 << 20]);
     let ended = drumfire.run(folder.path(), "run file:even --seconds 0.5 --ramp 0 --out e", LIMIT);
     assert!(!ended.ok().stderr.contains("no multiple"));

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The result that a run printed, after what every good result has was checked.
+/// Result that a run printed, after checks that apply to every good result.
 fn good(finished: Finished) -> Value {
     let result = finished.ok().json();
     assert_eq!(result["schema_version"], 5, "{result}");
@@ -144,8 +144,8 @@ fn the_words_of_fio_are_understood() {
     assert!((bytes / iops - 4096.0).abs() < 1.0, "{result}");
 }
 
-/// The end of a run is an end in order: a target that still has an answer to give is not left alone
-/// with it. At a low rate nothing else keeps it busy meanwhile.
+/// A run ends cleanly: a target with responses left to send is not abandoned. At a low rate no
+/// other I/O is in flight meanwhile.
 #[test]
 fn nobody_is_reset_at_the_end() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,5 +1,5 @@
-//! One image, one owner: whoever writes a file or device has it alone, and readers share it, in
-//! whatever way each of them opens it, this program or QEMU's.
+//! One image, one owner: a writer of a file or device has it exclusively, and readers share it,
+//! with this program and QEMU, however they open it.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -57,7 +57,7 @@ fn await_that(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// How a process is named that has an image open.
+/// Description of a process that has an image open.
 fn owner(process: &Running, does: &str) -> String {
     let name = fs::read_to_string(format!("/proc/{}/comm", process.id())).unwrap();
     format!("process {} ({}) {does}", process.id(), name.trim_end())
@@ -71,7 +71,7 @@ fn writers(image: &str) -> Vec<String> {
         format!("run file:{image} --read 0 --destroy --seconds 1 --ramp 0 --out w"),
         format!("run mirror(file:{image},ram:8m) --read 0 --destroy --seconds 1 --ramp 0 --out w"),
         format!("fio --name=w --filename={image} --rw=randwrite --size=1m"),
-        // The image is too short, and fio would lay it out anew.
+        // The image is too short, and fio would lay it out again.
         format!("fio --name=w --filename={image} --rw=read --size=16m"),
         format!("fio --name=w --filename={image} --ioengine=ftruncate --rw=write --size=1m"),
         format!("fio --name=w --filename={image} --ioengine=falloc --rw=write --size=16m"),
@@ -83,7 +83,7 @@ fn writers(image: &str) -> Vec<String> {
     ]
 }
 
-/// Commands that would read it.
+/// Commands that would read the image.
 fn readers(image: &str) -> Vec<String> {
     vec![
         format!("run file:{image} --seconds 1 --ramp 0 --out r"),
@@ -112,7 +112,7 @@ fn a_served_image_is_nobody_elses() {
             refused(&rig.run(args), args, &owner);
         }
     }
-    // Documents and logs are not put there either.
+    // Documents and logs are not written to an image either.
     for args in [
         "fio --name=w --ioengine=null --size=1m --output=img",
         "run null:1m --seconds 0.2 --ramp 0 --json-lines img",
@@ -124,7 +124,7 @@ fn a_served_image_is_nobody_elses() {
     let image = fs::read(rig.folder.path().join("img")).unwrap();
     assert_eq!(image.len() as u64, IMAGE_BYTES);
     assert!(image.iter().all(|byte| *byte == 0), "something was written");
-    // To look at it changes nothing and reads nothing.
+    // An inspection changes nothing and reads nothing.
     rig.run("doctor file:img").ok();
     served.signal(Signal::KILL);
     served.finish(LIMIT);
@@ -170,7 +170,7 @@ fn the_legs_of_an_array_are_its_own() {
         format!("volume grow {array}"),
         "volume create mirror x --leg file:a --leg file:img --destroy".to_owned(),
         format!("run {array} --seconds 1"),
-        // Without the leg that is in use the array could be opened, and must not be.
+        // Without the leg in use the array could be opened, but must not be.
         "run array:disk?leg=file:a&leg=file:none&degraded=1 --seconds 1".to_owned(),
     ] {
         refused(&rig.run(&args), &args, &owner);
@@ -204,7 +204,7 @@ fn within_one_process_an_image_has_one_owner_too() {
     ] {
         refused(&rig.run(&args), &args, "this process, by another name, writes it");
     }
-    // The volumes of a run are one owner, in whatever ways its steps open them.
+    // The volumes of a run are one owner, however its steps open them.
     for args in [
         "run file:img file:img?direct=0 ./img --workers 3 --read 50 --destroy --seconds 1 --ramp 0",
         "fio --filename=img --size=4m --name=a --rw=randwrite --direct=1 --name=b --rw=randread \
@@ -284,7 +284,7 @@ fn qemu_and_this_program_refuse_each_other() {
         let ended = rig.run(read);
         if reads { drop(ended.ok()) } else { refused(&ended, read, &owner) }
     }
-    // While it is only read, QEMU may read it, too.
+    // An image that is only read can also be read by QEMU.
     let args = "run file:img --seconds 100 --ramp 0 --rate 10 --out long";
     let _reader = Running::start(&mut rig.drumfire.command(rig.folder.path(), args));
     let path = rig.folder.path().join("long/result.json");

@@ -1,4 +1,4 @@
-//! What people look at: reports in one file, thresholds for build servers, and the live page.
+//! Pages for people: reports in one file, thresholds for build servers, and the live page.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(60);
 const RUN: &str = "run null:1g --seconds 1.2 --ramp 0 --no-ceiling";
 
-/// What a server answers: its head and its body.
+/// Response of a server: its head and its body.
 fn get(address: &str, path: &str, more: &str) -> (String, String) {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}\r\n"))
 }
@@ -23,7 +23,7 @@ fn ask(address: &str, request: &str) -> (String, String) {
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
     let mut text = String::new();
-    // Who was refused early may be reset behind the answer.
+    // A connection that is refused early may be reset after the response.
     let _ = stream.read_to_string(&mut text);
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     (head.to_owned(), body.to_owned())
@@ -49,7 +49,7 @@ fn a_run_is_a_page_markdown_and_cases_of_a_build_server() {
     for part in ["INDICATIVE", "Rate over time", "the same as a table", "set up", "<svg"] {
         assert!(html.to_lowercase().contains(&part.to_lowercase()), "{part} in {html}");
     }
-    // The raw result stands in it, and is one.
+    // The raw result is embedded, and valid.
     let (_, raw) = html.split_once("id=\"result\">").unwrap();
     std::fs::write(folder.path().join("again.json"), raw.split("</script>").next().unwrap())
         .unwrap();
@@ -66,7 +66,7 @@ fn a_run_is_a_page_markdown_and_cases_of_a_build_server() {
     std::fs::write(folder.path().join("s.json"), scenario).unwrap();
     let page = run("report s.json --as html").ok().stdout;
     assert!(page.contains("+1.0\u{a0}%") || page.contains("+1.0 %"), "{page}");
-    // A truncated one and a strange one: a line each.
+    // A truncated file and an unrelated one: a line each.
     std::fs::write(folder.path().join("cut.json"), &raw[..raw.len() / 3]).unwrap();
     std::fs::write(folder.path().join("odd.json"), "{\"scenarios\":7}").unwrap();
     for (file, why) in
@@ -111,7 +111,7 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let folder = Folder::new();
     let args = "run null:1g --seconds 4 --ramp 0 --no-ceiling --out r --listen 127.0.0.1:0";
     let (running, address) = watched(&drumfire, folder.path(), args);
-    // Three clients: one looks on, one takes nothing, one never asks.
+    // Three clients: one views the page, one reads nothing, one never sends a request.
     let look_on = || {
         let mut stream = TcpStream::connect(&*address).unwrap();
         write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
@@ -164,14 +164,14 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let _ = (silent.shutdown(Shutdown::Both), stopped.shutdown(Shutdown::Both));
 }
 
-/// Asks for a stream of a server that is watched.
+/// Requests a stream of a watched server.
 fn streaming(address: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     stream
 }
 
-/// Whether the other end closes within a time, whatever it sends before.
+/// Whether the peer closes within a time, after any data.
 fn closes(stream: &mut TcpStream, within: Duration) -> bool {
     let end = Instant::now() + within;
     let mut bytes = [0; 65_536];
@@ -207,16 +207,16 @@ fn slow_connections_shut_nobody_out() {
             assert!(head.starts_with("HTTP/1.1 200 "), "{why}: {head}");
         }
     };
-    // Some say nothing, some a part, some ask and read nothing.
+    // Some send nothing, some a partial request, some a request and read nothing.
     let head = format!("GET / HTTP/1.1\r\nHost: {address}\r\n");
     for request in ["", "G", &head, &format!("{head}\r\n")] {
         let mut held: Vec<TcpStream> = (0..40).map(|_| slow(request)).collect();
         scrapes(request);
-        // More and more of them, while somebody asks.
+        // More and more of them, while a client sends a request.
         held.extend((0..200).map(|_| slow(request)));
         scrapes(request);
     }
-    // A byte a second is not waited for longer than for none.
+    // One byte per second does not extend the time limit.
     let mut drips = slow("GET / HT");
     let begun = Instant::now();
     let ended = (0..20).any(|_| {
@@ -245,7 +245,7 @@ fn a_viewer_that_reads_nothing_is_left_and_one_that_reads_is_not() {
     let (head, _) = get(&address, "/metrics", "");
     assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
     std::thread::sleep(Duration::from_secs(9));
-    // Clients that read nothing have left their places.
+    // Clients that read nothing have lost their slots.
     let mut next = streaming(&address);
     let mut begins = [0; 12];
     next.read_exact(&mut begins).unwrap();
@@ -335,7 +335,7 @@ fn prometheus_understands_what_the_dashboard_asks() {
     assert_ne!(check(&wrong).code, Some(0));
 }
 
-/// The page at an address as a browser has it after a while, with its script run.
+/// The page at an address as rendered by a browser after a while, with its script run.
 fn browsed(folder: &Path, address: &str) -> Option<String> {
     let mut command = browser(folder)?;
     command.args(["--timeout=6000", "--dump-dom"]).arg(address);
@@ -344,7 +344,7 @@ fn browsed(folder: &Path, address: &str) -> Option<String> {
     Some(said.stdout)
 }
 
-/// A browser without a window that fetches nothing of its own.
+/// A headless browser without background requests.
 fn browser(folder: &Path) -> Option<Command> {
     let chromium = require("chromium")?;
     let mut command = Command::new(chromium);
@@ -363,8 +363,8 @@ fn browser(folder: &Path) -> Option<Command> {
     Some(command)
 }
 
-/// Frames a page and says in its own title how light the ground is, and the least contrast of a
-/// text to what is behind it, by WCAG 2.2: 4.5 is enough for small letters.
+/// Frames a page and reports in its own title the brightness of the background, and the minimum
+/// contrast of a text to its background, by WCAG 2.2: 4.5 is enough for small text.
 const CONTRAST: &str = r"<script>onload=()=>{const w=f.contentWindow,d=f.contentDocument;
 const rgb=t=>{const m=t.match(/[\d.]+/g)||[0,0,0,0];return m.map(Number)};
 const part=v=>(v/=255)<=.04045?v/12.92:((v+.055)/1.055)**2.4;
@@ -415,7 +415,7 @@ fn a_page_is_printed_and_fits_a_telephone() {
     let said = drumfire_tests::run(command.arg(&file), LIMIT);
     assert!(!said.stderr.contains("CONSOLE"), "{}", said.stderr);
     assert!(std::fs::read(&printed).unwrap().starts_with(b"%PDF"));
-    // The page in a frame that is 400 pixels wide says how wide it wants to be.
+    // The page in a frame that is 400 pixels wide reports its preferred width.
     let framed = "<script>onload=()=>{const d=f.contentDocument.documentElement;\
                   document.title=`wide ${d.scrollWidth} of ${d.clientWidth}`}</script>\
                   <iframe id=f src=r.html style=\"width:400px;height:900px;border:0\"></iframe>";
@@ -441,7 +441,7 @@ fn a_browser_draws_what_was_measured_and_has_nothing_to_complain() {
         page.split_once("id=\"rate\"").unwrap().1.split_once('>').unwrap().1.to_owned()
     };
     let is_drawn = |page: &str| rate(page).starts_with(|c: char| c.is_ascii_digit());
-    // A browser prints the page as it is when it was loaded, which may be before the first second.
+    // A browser prints the page in its state at load, which may be before the first second.
     for _ in 0..4 {
         if !is_drawn(&page) {
             page = browsed(folder.path(), &format!("http://{address}/")).unwrap();

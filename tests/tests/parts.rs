@@ -1,4 +1,4 @@
-//! Several volumes that are driven as one: remote ones, and what the generator can do with them.
+//! Several volumes driven as one: remote ones, and the features of the generator on them.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use drumfire_tests::{Drumfire, Folder};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A second of random reads over two volumes in stripes.
+/// Job file: a second of random reads over two volumes in stripes.
 fn striped(volumes: [String; 2]) -> String {
     format!(
         "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = {volumes:?}\nstripes.bytes = \"64k\"\n\

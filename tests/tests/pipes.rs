@@ -1,11 +1,11 @@
-//! Files of settings and jobs that are none: a pipe into which nobody writes, a device without end.
+//! Settings and job files that are not regular files: a pipe without a writer, an endless device.
 
 use std::process::Command;
 use std::time::Duration;
 
 use drumfire_tests::{Drumfire, Folder, require, run};
 
-/// A command that waits for ever is one that fails.
+/// Time limit: a command that hangs fails the test.
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[test]

@@ -1,5 +1,5 @@
-//! Runs of root in folders of other users: nothing is written through a link that one of them put
-//! there, be it there before or put there meanwhile.
+//! Runs of root in folders of other users: nothing is written through their links, whether these
+//! existed before or are created meanwhile.
 
 use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink};
@@ -19,7 +19,7 @@ struct Rig {
 }
 
 impl Rig {
-    /// A folder of another user's next to one of ours with a file; only root can make it.
+    /// A folder of another user next to one of ours with a file; only root can create it.
     fn new() -> Option<Rig> {
         let rig = Rig { drumfire: Drumfire::find()?, folder: Folder::new() };
         for folder in ["theirs", "ours"] {
@@ -53,7 +53,7 @@ impl Rig {
     }
 }
 
-/// A verified run, which keeps all that any does.
+/// A verified run, which saves all kinds of files.
 const RUN: &str = "run ram:1m --read 50 --verify --size 4k --seconds 1 --ramp 0 --no-ceiling";
 
 #[test]
@@ -64,7 +64,7 @@ fn links_in_the_place_of_what_is_kept_are_replaced() {
         inside.map(|entry| entry.file_name().into_string().unwrap()).collect::<Vec<_>>()
     };
     rig.run(&format!("{RUN} --trace 500ms --out model")).ok();
-    // Whatever a run keeps, and the names that drafts had.
+    // All files that a run saves, and former names of drafts.
     let mut names = kept("model");
     assert!(names.len() >= 4, "{names:?}");
     let drafts = names.iter().map(|name| format!("{}.part", name.split('.').next().unwrap()));

@@ -184,15 +184,15 @@ fn the_error_table_passes() {
     assert_eq!(held_out, 31);
 }
 
-/// Numbers that were asked for, or that count what is there; they are no statements.
+/// Numbers from the request, and counts of items; they are no predictions.
 const GIVEN: [&str; 12] = [
     "work", "spec", "draws", "seed", "goal", "count", "drives", "cards", "systems", "number",
     "equal", "bill",
 ];
-/// What says how something is known.
+/// Words for the origin of a number.
 const KINDS: [&str; 9] =
     ["spec", "measured", "derived", "fit", "guess", "FIT", "PRED", "ALT", "ARITH"];
-/// Parts of a document whose numbers say it themselves, not by what stands around.
+/// Parts of a document whose numbers state their origin themselves, not by their context.
 const OWN: [&str; 13] = [
     "inputs",
     "uses",
@@ -209,8 +209,8 @@ const OWN: [&str; 13] = [
     "findings",
 ];
 
-/// Every number in `value` that nothing says the origin of: by `kind` or `tag` in its object or one
-/// around it, or in its list.
+/// Numbers in `value` without a stated origin: by `kind` or `tag` in their object or a parent, or
+/// in their list.
 fn without_origin(value: &Value, at: &str, known: bool, missing: &mut Vec<String>) {
     let is_kind = |value: &Value| value.as_str().is_some_and(|word| KINDS.contains(&word));
     match value {
@@ -266,19 +266,19 @@ fn every_number_says_where_it_is_from() {
         let mut missing = Vec::new();
         without_origin(&document, "", false, &mut missing);
         assert_eq!(missing, Vec::<String>::new(), "{args}");
-        // The test itself sees numbers: without the words for kinds all are missing.
+        // Tests the test: without the words for kinds all numbers lack an origin.
         let blind = stdout.replace("\"kind\"", "\"x\"").replace("\"tag\"", "\"x\"");
         let mut numbers = Vec::new();
         without_origin(&serde_json::from_str(&blind).unwrap(), "", false, &mut numbers);
         assert!(numbers.len() >= least, "{args}: {} numbers", numbers.len());
     }
-    // Each finding of an audit says it for the figures in its line.
+    // Each finding of an audit states the origin for the figures in its line.
     let audit = drumfire.run(folder.path(), &format!("{MILLION} --json"), LIMIT);
     let audit: Value = serde_json::from_str(&audit.stdout).unwrap();
     let findings = audit["findings"].as_array().unwrap();
     let said = |finding: &Value| finding["kind"].as_str().is_some_and(|kind| KINDS.contains(&kind));
     assert!(findings.len() >= 7 && findings.iter().all(said), "{findings:?}");
-    // Bills that come along have names.
+    // Built-in bills have names.
     let plan = "plan --compare iodrive-duo sas-16 --money 20K --json";
     let found = drumfire.run(folder.path(), plan, LIMIT).ok().json();
     let systems = |at: usize| found["comparison"]["alternatives"][at]["systems"].as_f64();
@@ -286,7 +286,7 @@ fn every_number_says_where_it_is_from() {
     assert_eq!((systems(0), systems(1)), (Some(1.0), Some(3.0)), "{found}");
     let missing = drumfire.run(folder.path(), "plan nothing", LIMIT);
     assert!(missing.stderr.contains("intel-ssd"), "{}", missing.stderr);
-    // Texts say it too: the heading, the result, a sweep and a comparison.
+    // Texts state the origin, too: the heading, the result, a sweep and a comparison.
     let simulate = "simulate optane.toml --seconds 0.2 --ramp 0.1 --out text";
     let done = drumfire.run(folder.path(), simulate, LIMIT).ok();
     assert!(done.stdout.contains("IOPS simulated (figures: measured)"), "{}", done.stdout);
@@ -354,7 +354,7 @@ fn hosts_are_sized_with_one_of_them_down() {
         --outstanding 128 --prices prices.toml";
     let text = run(sizing).ok().stdout;
     let line = text.lines().find(|line| line.contains(" pm1743 ")).unwrap();
-    // Four lanes of generation 4 pass 1.44 million of each; one host has to be left.
+    // Four lanes of generation 4 carry 1.44 million of each; one host must remain.
     assert!(line.contains("2 hosts x  21 x") && line.contains("of 2026-11-20"), "{line}");
     assert!(line.contains("$42000 (spec"), "{line}");
     assert!(text.contains("drives were not sold in 2026"), "{text}");
@@ -376,7 +376,7 @@ fn hosts_are_sized_with_one_of_them_down() {
     }
 }
 
-/// A log that flushes each write, beside reads: `simulate` flushes as the bill says.
+/// A log that flushes each write, concurrent with reads: `simulate` flushes according to the bill.
 #[test]
 fn a_bills_flushes_are_simulated_as_they_are_planned() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -391,7 +391,7 @@ fn a_bills_flushes_are_simulated_as_they_are_planned() {
     let writes = simulated["totals"]["write"]["iops"].as_f64().unwrap();
     assert!((0.9..1.1).contains(&(writes / planned)), "{writes} for {planned}");
     assert!(planned < 1000.0, "a flush takes two milliseconds: {planned}");
-    // The same words as flags.
+    // The same settings as flags.
     let flags = run("plan --drive optane-900p-480 --read 0 --in-flight 1 --fsync 1 --json");
     assert_eq!((&flags["work"]["flush"], &flags["in_flight"]), (&1.into(), &1.into()), "{flags}");
 }

@@ -1,4 +1,4 @@
-//! qemu-img as a client: a whole disk there and back.
+//! qemu-img as a client: a whole disk copied there and back.
 
 use std::process::Command;
 use std::time::Duration;

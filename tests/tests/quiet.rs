@@ -1,5 +1,5 @@
-//! System tests that say something of shares of the processors, of a host on which nothing else
-//! runs, or of how near an emulated drive is to its law. They run last, one file at a time.
+//! System tests that need a quiet host: they measure shares of the CPUs, an otherwise idle host, or
+//! the accuracy of an emulated drive. They run last, one file at a time.
 
 mod busy_host;
 mod classes;

@@ -1,4 +1,4 @@
-//! Jobs that only write: what they wrote is read when they are over, and the result says so.
+//! Jobs that only write: their data are read back after the run, and the result reports this.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! `--replace` gives up an old result for a new one, and for nothing less: not for a run or sweep
-//! that fails, is killed, or measures nothing.
+//! `--replace` replaces an old result only with a new one: not with a run or sweep that fails, is
+//! killed, or measures nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,8 @@ impl Rig {
         Running::start(&mut self.drumfire.command(self.folder.path(), args))
     }
 
-    /// What is kept in a folder: its documents and those of its steps and cells, each with its
-    /// length and a sum of its bytes.
+    /// Results in a folder: its documents and those of its steps and cells, each with its length
+    /// and a checksum.
     fn kept(&self, name: &str) -> Vec<(PathBuf, (usize, u64))> {
         let (mut found, mut open) = (Vec::new(), vec![self.at(name)]);
         while let Some(folder) = open.pop() {
@@ -64,7 +64,7 @@ impl Rig {
         found
     }
 
-    /// The folders in it that are incomplete.
+    /// Incomplete folders in a folder.
     fn incomplete(&self, name: &str) -> Vec<PathBuf> {
         let all = fs::read_dir(self.at(name)).unwrap().flatten();
         let is_it = |name: &str| name.starts_with("incomplete-");
@@ -84,7 +84,7 @@ fn a_run_that_comes_to_nothing_costs_no_old_result() {
     rig.run(&format!("run null:1g {SHORT} --out o")).ok();
     let before = rig.kept("o");
     assert_eq!(before.len(), 2, "{before:?}");
-    // No I/O goes well, and it is told where what there is of it is.
+    // No I/O succeeds, and the location of the partial result is reported.
     let ended = rig.run(&format!("run fault:bad.toml(ram:1m) {SHORT} --out o --replace"));
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert_eq!(rig.kept("o"), before, "{ended:?}");
@@ -94,14 +94,14 @@ fn a_run_that_comes_to_nothing_costs_no_old_result() {
     assert!(ended.stdout.contains(&format!("kept in {name}")), "{ended:?}");
     rig.run(&format!("report {name}")).ok();
     fs::remove_dir_all(incomplete).unwrap();
-    // What fails at its start leaves nothing; nor do steps of which the last one fails.
+    // A run that fails at its start leaves nothing; nor do steps of which the last one fails.
     for args in ["run null:1k --size 4k", "run ram:1m null:1g --size 2m"] {
         let ended = rig.run(&format!("{args} {SHORT} --out o --replace"));
         assert!(![Some(0), None].contains(&ended.code), "{ended:?}");
         assert_eq!((rig.kept("o"), rig.incomplete("o")), (before.clone(), vec![]), "{ended:?}");
     }
     rig.run("report o").ok();
-    // It is replaced by the next one that goes well, and not a file of it stays apart.
+    // The next successful run replaces the result, and leaves no separate file.
     rig.run(&format!("run null:1g --size 8k {SHORT} --out o --replace")).ok();
     assert_eq!(rig.json(Path::new("o/result.json"))["job"]["size_bytes"], 8192);
     assert!(rig.incomplete("o").is_empty());
@@ -133,14 +133,14 @@ fn a_run_that_is_killed_or_whose_target_dies_costs_no_old_result() {
     assert!(matches!(ended.code, Some(1 | 6)), "{ended:?}");
     assert_eq!(rig.kept("o"), before, "{ended:?}");
     assert!(ended.stderr.contains("o keeps its old result: what there is"), "{ended:?}");
-    // Who ends a run in its ramp has seen that it is the wrong one.
+    // A user who ends a run in its ramp has noticed a mistake.
     let args = "run null:1g --seconds 100 --ramp 100 --no-ceiling --out o --replace";
     let mut running = rig.start(args);
     running.await_stderr(LIMIT, |text| text.contains("keeps its old result").then_some(()));
     running.signal(Signal::INT);
     let ended = running.finish(LIMIT);
     assert_eq!(rig.kept("o"), before, "{ended:?}");
-    // After a measured second there is something to replace it by.
+    // After a measured second there is a result that may replace the old one.
     let mut running = rig.start(&format!("run null:1g --size 8k {long}"));
     measures(&mut running);
     running.signal(Signal::INT);
@@ -167,7 +167,7 @@ fn steps_take_the_place_of_old_ones_together() {
     assert_eq!(rig.kept("o"), before, "no step of one beside one of another");
     rig.run("run short.fio --out o --replace").ok();
     assert!(rig.kept("o").iter().zip(&before).all(|(new, old)| new.0 == old.0 && new.1 != old.1));
-    // One step in the place of two: none of them stays.
+    // One step replaces two: none of those stays.
     rig.run(&format!("run null:1g {SHORT} --out o --replace")).ok();
     assert!(!rig.at("o/step-1/result.json").exists() && rig.at("o/result.json").is_file());
     rig.run("run short.fio --out o --replace").ok();
@@ -204,7 +204,7 @@ fn a_sweep_that_comes_to_nothing_costs_no_old_one() {
     assert!(before.len() >= 4, "{before:?}");
     let sweep = "--axis outstanding=1,2 --repeats 1 --ramp 0 --out s --replace";
     for (args, is_kept) in [
-        // No I/O of any cell goes well, no cell can be run.
+        // No I/O of any cell succeeds; no cell can be run.
         (format!("sweep fault:bad.toml(ram:1m) --seconds 0.2 {sweep}"), true),
         (format!("sweep ram:1m --size 3 --seconds 0.2 {sweep}"), true),
         (format!("sweep ram:1m --size 3 --seconds 0.2 --repeat-as process {sweep}"), true),
@@ -218,7 +218,7 @@ fn a_sweep_that_comes_to_nothing_costs_no_old_one() {
             fs::remove_dir_all(folder).unwrap();
         }
     }
-    // Interrupted and killed before a run is whole.
+    // Interrupted and killed before a run is complete.
     for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
         let mut running = rig.start(&format!("sweep null:1g --size 8k --seconds 60 {sweep}"));
         running.await_stderr(LIMIT, |text| text.contains("[1/2]").then_some(()));
@@ -263,7 +263,7 @@ fn half_a_sweep_that_is_killed_goes_on_and_takes_the_place_at_its_end() {
         assert_eq!(rig.kept("s"), before, "{way}");
         let [folder] = &rig.incomplete("s")[..] else { panic!("{way}") };
         let folder = format!("s/{}", folder.file_name().unwrap().to_str().unwrap());
-        // A run of its own process outlives it, and is waited for.
+        // A run in a separate process outlives the sweep, which is waited for.
         let mut patience = Patience::new(LIMIT);
         let ended = loop {
             let ended = rig.run(&format!("sweep {folder}"));
@@ -284,7 +284,7 @@ fn half_a_sweep_that_is_killed_goes_on_and_takes_the_place_at_its_end() {
     }
 }
 
-/// Its logs are named by where they will be.
+/// Logs are named by their final path.
 #[test]
 fn logs_of_a_sweep_are_where_its_jobs_say() {
     let Some(rig) = Rig::new() else { return };

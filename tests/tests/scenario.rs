@@ -1,5 +1,5 @@
-//! `drumfire scenario`: published figures beside those of a model and of real I/O, and no figure
-//! where a run is not to be believed.
+//! `drumfire scenario`: published figures, compared with those of a model and of real I/O, and no
+//! figure for an implausible run.
 
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,7 @@ fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
     assert!(processor["reason"].as_str().unwrap().contains("proves nothing"), "{processor}");
     let page = drumfire.run(folder.path(), "report kept/scenarios.json --as html", LIMIT).ok();
     assert!(page.stdout.contains("third-io-iris") && page.stdout.contains("proves nothing"));
-    // The page of the documents shows what this very command prints.
+    // The page of the documents has the output of this command.
     let args = "scenario run all --modelled --out kept --markdown";
     let printed = drumfire.run(folder.path(), args, LIMIT).ok().stdout;
     let page = include_str!("../../docs/explanations/founding-systems.md");
@@ -82,7 +82,7 @@ fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let args = "scenario run intel-iscsi --live --seconds 1 --out kept --json";
-    // A busy machine may give no figure, with a reason: what was refused is run again.
+    // A busy machine may give no figure, with a reason: refused steps are run again.
     let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
     let first = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
     let row = &rows(&first, 0)[0];
@@ -103,10 +103,10 @@ fn twenty_eight_emulated_drives_are_twenty_eight() {
     let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
     let found = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
     let row = &rows(&found, 0)[0];
-    // 28 × 350; a busy machine takes some, two processes with a drive each would have 700.
+    // 28 × 350; a busy machine loses some, two processes with a drive each would have 700.
     assert!(row["live"].as_f64().is_some_and(|iops| (4_900.0..9_900.0).contains(&iops)), "{row}");
     assert_eq!((&row["live_origin"], &row["live_scale"]), (&"emulated".into(), &100.0.into()));
-    // Of arrays nothing was published: the model is asked for that.
+    // Nothing was published about arrays: the model provides those figures.
     let by_id = |id| rows(&found, 0).iter().find(|row| row["id"] == id).unwrap();
     for (id, least) in [("raid10", 4_900.0), ("oltp-raid0", 2_500.0), ("oltp-raid10", 1_500.0)] {
         let row = by_id(id);
@@ -147,7 +147,7 @@ fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
     assert_eq!(finished.code, Some(1), "{}", finished.stderr);
     let document = finished.json();
     let found = rows(&document, 0);
-    // On a busy machine the two may have begun too far apart: then that is said.
+    // On a busy machine the two may have started too far apart: then this is reported.
     let apart = found[0]["reason"].as_str().unwrap().contains("do not add up");
     assert!(apart || found[0]["live"].as_f64().is_some_and(|iops| iops > 10.0), "{}", found[0]);
     for (row, why) in found[1..].iter().zip(["step errors: ", "H02", "no-such"]) {
@@ -157,7 +157,7 @@ fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
     }
 }
 
-/// Two hosts, each driven by a process of its own.
+/// Two hosts, each driven by a separate process.
 const HOSTS: &str = "name = 'own'\ntitle = 't'\nsource = 's'\nscaled = 'nothing'\n\
     [[step]]\nid = 'plain'\nway = 'live'\nhosts = 2\nclients = 2\n\
     each_client = [{ hosts = '{1..1}' }, { hosts = '{2..2}' }]\n\
@@ -195,7 +195,7 @@ fn hosts_are_apart_where_they_can_be_and_a_wire_has_its_rate() {
         assert!(shown["words"].to_string().contains("namespaces"), "{shown}");
         return;
     }
-    // 20 Mb/s of frames: 4 KiB and 48 bytes of header in three segments of 1,538 bytes at most.
+    // 20 Mb/s of frames: 4 KiB and 48 bytes of header in three segments of at most 1,538 bytes.
     assert_eq!(shown["live_origin"], "emulated", "{shown}");
     let iops = shown["live"].as_f64().expect("a figure");
     let most = 2e7 / 8.0 / (4144.0 * 1538.0 / 1448.0);
@@ -240,7 +240,7 @@ fn state(process: u32) -> Option<char> {
     after_name(process, 0)?.chars().next()
 }
 
-/// A word of `/proc/PID/stat` behind the name, which may hold anything.
+/// A word of `/proc/PID/stat` after the name, which may contain anything.
 fn after_name(process: u32, word: usize) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(word).map(str::to_owned)

@@ -1,5 +1,5 @@
-//! A scenario that is cut goes on where it was, whatever its step was and however it ended; two of
-//! one folder do not get in each other's way.
+//! An interrupted scenario is resumed, at any step and after any kind of interruption; two in one
+//! folder do not interfere.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// A step of each kind, and a row for each that is live.
+/// A step of each kind, and a row for each live one.
 const KINDS: &str = r#"
 name = "kinds"
 title = "a step of each kind"
@@ -87,7 +87,7 @@ live = { step = "backup", at = "/totals/source_mib_per_second" }
 const STEPS: [&str; 7] = ["simulate", "run", "served", "race", "sweep", "job", "backup"];
 const ARGS: &str = "scenario run kinds.toml --seconds 1 --out kept --json";
 
-/// What stands in the file of a step.
+/// Content of the file of a step.
 fn kept(folder: &Folder, step: &str) -> Option<Value> {
     let text = std::fs::read(folder.path().join(format!("kept/kinds/{step}.json"))).ok()?;
     Some(serde_json::from_slice(&text).expect("it is written whole"))
@@ -103,7 +103,7 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
         let mut running = Running::start(&mut drumfire.command(folder.path(), ARGS));
         let begins = format!("drumfire: kinds {}/7 {step}\n", at + 1);
         running.await_stderr(LIMIT, |text| text.contains(&begins).then_some(()));
-        // Into its middle, where it takes that long.
+        // Interrupt the step in the middle, if it runs that long.
         std::thread::sleep(Duration::from_millis(300));
         let signal = if at % 2 == 0 { Signal::KILL } else { Signal::INT };
         running.signal(signal);
@@ -123,7 +123,7 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
             assert_eq!(*before, kept(&folder, step), "{step} was done twice");
         }
     }
-    // A busy machine may give no figure, with a reason: what was refused is run again.
+    // A busy machine may give no figure, with a reason: refused steps are run again.
     let mut tries = (0..5).map(|_| drumfire.run(folder.path(), ARGS, LIMIT));
     let whole = tries.find(|run| run.code == Some(0)).expect("one of five is believed");
     let document = &whole.json()["scenarios"][0];
@@ -149,7 +149,7 @@ fn two_scenarios_take_a_folder_each() {
     assert!(second.stderr.contains("in use by another run"), "{second:?}");
     first.signal(Signal::INT);
     assert_eq!(first.finish(LIMIT).code, Some(130));
-    // Without a place of their own each has one.
+    // Without `--out` each run has its own folder.
     let args = "scenario run marvell-modules --modelled";
     let others = [0, 1].map(|_| Running::start(&mut drumfire.command(folder.path(), args)));
     let places = others.map(|other| {

@@ -1,4 +1,4 @@
-//! Output of commands on a terminal: no line is wider than the terminal, and no word is cut.
+//! Output of commands on a terminal: no line is wider than the terminal, and no word is split.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use drumfire_tests::{Drumfire, Folder};
 use crate::help::{fits, typed};
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// Short runs: what they measure is of no interest.
+/// Flags of short runs, whose results do not matter.
 const QUICK: &str = "--seconds 0.2 --ramp 0 --no-ceiling --no-cold-reads";
 const JOB: &str = "[reads]\nrw=randread\nbs=4k\niodepth=8\nsize=1m\nruntime=1\ntime_based\n";
 const DATABASE: &str = "name = 'of screens'\nclients = 4\ncores = 2\ndata_bytes = 1e9\n\
@@ -16,7 +16,7 @@ const DATABASE: &str = "name = 'of screens'\nclients = 4\ncores = 2\ndata_bytes 
     sync_depth = 64\npages_max = 12000\ncheckpoint_s = 40\ncheckpoint_log_bytes = 280e6\n\
     files = 20\n";
 
-/// Calls in their order: later ones read what earlier ones have kept.
+/// Calls in order: later ones read results of earlier ones.
 fn calls() -> Vec<(String, i32)> {
     let good = |args: &str| (args.to_owned(), 0);
     let columns = "COLUMNS";
@@ -80,7 +80,7 @@ fn no_command_prints_wider_than_its_terminal() {
     }
 }
 
-/// One word for one thing: 4 KiB are what is meant where no size is named, but for races.
+/// The default I/O size is 4 KiB everywhere except for races.
 #[test]
 fn the_default_size_is_the_same_everywhere() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -1,4 +1,4 @@
-//! What one iSCSI session does to another, on the same core of the target and across cores.
+//! Effects of one iSCSI session on another, on the same core of the target and across cores.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct Session {
 }
 
 impl Session {
-    /// Logs in from the processor that is given: the target's thread there takes the connection.
+    /// Logs in from the given CPU: the target's thread there accepts the connection.
     fn begin(port: u16, number: u16, processor: usize) -> Session {
         let before = sched_getaffinity(None).expect("a thread may ask where it runs");
         let mut only = CpuSet::new();
@@ -47,7 +47,7 @@ impl Session {
         self.client.receive().expect("there is an answer")
     }
 
-    /// Asks whether the unit is ready: the status, and the additional sense code if there is one.
+    /// Sends TEST UNIT READY: returns the status, and the additional sense code if there is one.
     fn test_unit(&mut self) -> (u8, Option<u8>) {
         let (header, data) = self.ask(COMMAND, 0x80);
         assert_eq!(header[0], COMMAND_RESPONSE);
@@ -62,7 +62,7 @@ impl Session {
     }
 }
 
-/// Two processors, the same one twice if there is only one.
+/// Two CPUs, the same one twice if there is only one.
 fn processors() -> [usize; 2] {
     let ours = sched_getaffinity(None).expect("a thread may ask where it runs");
     let mut all = (0..CpuSet::MAX_CPU).filter(|processor| ours.is_set(*processor));
@@ -104,7 +104,7 @@ fn a_reset_is_told_to_the_sessions_of_all_cores() {
         for (index, session) in sessions.iter_mut().enumerate() {
             let told =
                 if index == reset { (GOOD, None) } else { (CHECK_CONDITION, Some(RESET_OCCURRED)) };
-            // Another core hears of it in its next turn.
+            // Another core is notified in its next turn.
             let mut said = session.test_unit();
             let mut patience = Patience::new(LIMIT);
             while said != told && patience.wait() {

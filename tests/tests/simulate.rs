@@ -1,4 +1,4 @@
-//! Simulated drives, and what is fitted to them, as a user calls them.
+//! Simulated drives, and profiles fitted to them, from the command line.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
             }
         }
     }
-    // The same seed, the same numbers; but for the command, which names another folder, and the
-    // digest of all.
+    // The same seed gives the same numbers, except for the command, which names another folder, and
+    // the digest.
     let again = |out: &str| {
         let args =
             format!("simulate known.toml --read 70 --rate 20k --seconds 0.2 --json --out {out}");
@@ -56,7 +56,7 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
     let fitted = json(&run(&format!("calibrate{runs} --out fitted.toml --json")).ok().stdout);
     let error = &fitted["profile"]["calibration"]["held_out_error_percent"];
     assert!(error.as_f64().unwrap() < 2.0, "{fitted}");
-    // The folder of a sweep stands for its runs.
+    // The folder of a sweep provides its runs.
     let sweep = "sweep simulate known.toml --axis size=4k,64k --axis read=100,0 \
         --axis outstanding=1,4,16,64 --seconds 0.5 --ramp 0.1 --repeats 1 --out swept";
     run(sweep).ok();
@@ -98,7 +98,7 @@ fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
     }
 }
 
-/// What a full disk cuts is not there; what was there before stays.
+/// A file truncated by a full disk is removed; an earlier one stays.
 #[test]
 fn a_full_disk_leaves_no_half_of_a_profile_or_a_page() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -141,7 +141,7 @@ fn a_fit_that_is_not_usable_is_refused_by_all() {
     std::fs::write(folder.path().join("known.toml"), KNOWN).unwrap();
     std::fs::write(folder.path().join("slow.toml"), slow).unwrap();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
-    // Runs of two drives in turn, which no drive explains.
+    // Runs of two drives alternately, which no single drive explains.
     let mut runs = String::new();
     for (at, outstanding) in [1, 2, 4, 8, 16, 32, 64, 128].iter().enumerate() {
         let (of, out) = (["known", "slow"][at % 2], format!("run-{outstanding}"));

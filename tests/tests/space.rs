@@ -1,5 +1,5 @@
-//! A file that is served and finds no room, is cut short, or removed: initiators are told what it
-//! is, and no write hides what was lost.
+//! A served file runs out of space, is truncated, or removed: initiators get the right error, and
+//! no write hides a loss.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const MIB: u64 = 1 << 20;
 
-/// Serves a file of so many bytes.
+/// Serves a file of `bytes` bytes.
 fn serve(drumfire: &Drumfire, file: &Path, bytes: u64) -> Served {
     drumfire.serve(&[&format!("disk=file:{}?size={bytes}&direct=0", file.display())])
 }
@@ -24,7 +24,7 @@ fn write(drumfire: &Drumfire, folder: &Folder, uri: &str) -> Finished {
     drumfire.run(folder.path(), &args, LIMIT)
 }
 
-/// The failures of the run that was made last, and the words of their causes.
+/// Failures of the last run, and the descriptions of their causes.
 fn failures(drumfire: &Drumfire, folder: &Folder) -> Vec<(String, String)> {
     let result: Value = drumfire.run(folder.path(), "report r --as json", LIMIT).ok().json();
     let failures = result["failures"].as_array().cloned().unwrap_or_default();
@@ -47,7 +47,7 @@ fn no_room_is_told_as_no_room() {
             let expected = ("no space left".to_owned(), says.to_owned());
             assert_eq!(failures(&drumfire, &folder), [expected], "{uri}");
         }
-        // Who writes until no room is left ends there, also across a network.
+        // A worker that writes until the file system is full ends there, also across a network.
         for uri in [served.uri("disk"), served.nvme_uri("disk")] {
             let job = format!(
                 "[[steps]]\nseconds = 60\n[[steps.groups]]\nvolumes = ['{uri}']\n\

@@ -1,5 +1,5 @@
-//! Nobody is asked about himself: clocks, CPUs and limits that somebody has changed for a run, or
-//! for one thread of it, are told.
+//! Clocks, CPUs and limits that were changed for a run, or for one thread of it, are detected from
+//! outside the process, and reported.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +11,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const RUN: &str =
     "run ram:64m --size 4k --outstanding 4 --seconds 2 --ramp 0.5 --no-ceiling --json";
 
-/// The result of a run that the words `by` start.
+/// Result of a run started by the command `by`.
 fn started_by(drumfire: &Drumfire, by: &[&str], folder: &Folder) -> Option<Value> {
     require(by[0])?;
     let inner = drumfire.command(folder.path(), RUN);
@@ -104,7 +104,7 @@ fn a_clock_that_a_library_scales_makes_nothing_faster() {
         let result = started_by(&drumfire, by, &folder)?;
         Some((result, began.elapsed().as_secs_f64()))
     };
-    // Lengths of both windows, and what a busy host adds.
+    // Lengths of both windows, and the overhead of a busy host.
     let (lie, twin) = (measure(&["env", &preload]), measure(&["env"]));
     let (Some((lie, lie_s)), Some((twin, twin_s))) = (lie, twin) else { return };
     assert_eq!(check(&twin, "H15").0, "pass", "{twin}");
@@ -186,7 +186,7 @@ fn a_quota_of_one_thread_is_told() {
     assert!(!evidence.contains("throttled 0 times"), "{stat}: {evidence}");
 }
 
-/// In a namespace of control groups those above do not show, and what they forbid holds.
+/// In a cgroup namespace, cgroups above its root are invisible, but their limits apply.
 /// Lie of H13: a quota on a group above the namespace.
 /// Lie of H18: control groups that a namespace hides.
 /// Twin of H13: the host's own namespaces.
@@ -219,7 +219,7 @@ fn groups_above_a_namespace_are_not_passed() {
     assert_eq!(hidden["host"]["namespaces"], "cgroup", "{hidden}");
     let note = "in namespaces of its own: control groups above do not show";
     assert!(hidden["warnings"].as_array().unwrap().contains(&note.into()), "{hidden}");
-    // Users and processes of their own hide no group, and are said.
+    // Separate user and PID namespaces hide no cgroup, and are reported.
     let own = below(&["--user", "--map-root-user", "--pid", "--fork"]);
     if own.code == Some(0) {
         assert_eq!(own.json()["host"]["namespaces"], "user, pid", "{own:?}");

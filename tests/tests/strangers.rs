@@ -13,12 +13,12 @@ use drumfire_tests::{Drumfire, Finished, Folder, Terminal};
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// An escape sequence for the title, one that clears the screen, a line of its own, C1, DEL, and
-/// letters that turn the direction.
+/// An escape sequence for the title, one that clears the screen, a forged line, C1, DEL, and
+/// characters that reverse the direction.
 const ODD: &str =
     "\u{1b}]0;PWNED\u{7}\u{1b}[2Jred\nforged: line\u{9b}31m\u{7f}\u{202e}\u{2066}x\u{200f}";
 
-/// Characters that steer a terminal, apart from ends of lines.
+/// Characters that control a terminal, except line feeds.
 fn steers(text: &str) -> Option<char> {
     text.chars().find(|letter| {
         letter.is_control() && *letter != '\n'
@@ -45,7 +45,7 @@ fn portal() -> u16 {
     port
 }
 
-/// Answers requests; ends with the connection, or at one for anything else.
+/// Answers requests; ends with the connection, or at any other request.
 fn list(mut stream: TcpStream) -> std::io::Result<()> {
     for number in 1_u32.. {
         let mut request = [0; 48];
@@ -100,7 +100,7 @@ fn a_portal_cannot_steer_the_terminal_by_its_names() {
     harmless("discover on a terminal", &seen);
 }
 
-/// Puts an odd text into every string of a document whose meaning is not fixed.
+/// Puts an odd text into every free-text string of a document.
 fn poison(name: &str, value: &mut Value) {
     const FIXED: [&str; 12] = [
         "origin",
@@ -124,7 +124,7 @@ fn poison(name: &str, value: &mut Value) {
     }
 }
 
-/// The folder of a run whose texts are all odd, as far as it is still read.
+/// Folder of a run whose texts are all odd, as far as it is still readable.
 fn poisoned(drumfire: &Drumfire, folder: &Folder, name: &str) {
     let args = format!("run ram:1m null:1m --seconds 1 --ramp 0 --no-ceiling --out {name}");
     drumfire.run(folder.path(), &args, LIMIT).ok();
@@ -132,7 +132,7 @@ fn poisoned(drumfire: &Drumfire, folder: &Folder, name: &str) {
     let mut document: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let fields = document.as_object_mut().unwrap();
     fields.remove("digest");
-    // A field at a time: what is not read any more stays as it was.
+    // One field at a time: a field that would make the document unreadable is reset.
     for field in fields.keys().cloned().collect::<Vec<_>>() {
         let before = document[&field].clone();
         poison(&field, &mut document[&field]);
@@ -162,7 +162,7 @@ fn a_result_of_others_cannot_steer_the_terminal() {
         assert!(ended.stdout.contains("PWNED"), "{args}: {ended:?}");
         both_harmless(args, &ended);
     }
-    // Documents mean the same, and keep every byte.
+    // Documents have the same meaning, and keep every byte.
     let document = |args: &str| {
         let ended = drumfire.run(folder.path(), args, LIMIT).ok();
         both_harmless(args, &ended);
@@ -212,7 +212,7 @@ fn files_and_jobs_of_others_cannot_steer_the_terminal() {
     ] {
         both_harmless(args, &drumfire.run(folder.path(), args, LIMIT));
     }
-    // A name that stands on the command line, as a shell puts those of files there.
+    // The name is an argument, as when a shell expands file names.
     for words in [
         vec!["run", &odd],
         vec!["report", &odd],

@@ -11,13 +11,13 @@ use serde_json::Value;
 const LIMIT: Duration = Duration::from_secs(300);
 const TINY: &str = "sweep null:1g --seconds 0.2 --ramp 0";
 
-/// The document of a sweep, if it is there.
+/// Document of a sweep, if it exists.
 fn document(folder: &Path) -> Option<Value> {
     let text = std::fs::read_to_string(folder.join("sweep.json")).ok()?;
     Some(serde_json::from_str(&text).expect("sweep.json is JSON at any time"))
 }
 
-/// When each run that the document knows was finished, by its folder.
+/// Completion time of each run in the document, by its folder.
 fn finished(folder: &Path) -> BTreeMap<String, SystemTime> {
     let document = document(folder).unwrap_or_default();
     let cells = document["cells"].as_array().cloned().unwrap_or_default();
@@ -79,7 +79,7 @@ fn every_cell_has_a_result_and_a_row() {
     assert!(run.ok().stdout.contains("honesty checks"));
     let two = drumfire.run(folder.path(), "report s s --as html", LIMIT);
     assert_eq!(two.code, Some(2), "{two:?}");
-    // A busy host may have made one of them invalid, which ends in another exit code.
+    // A busy host may have made one of them invalid, which results in another exit code.
     let same = drumfire.run(folder.path(), "compare s s", LIMIT);
     assert!([Some(0), Some(3)].contains(&same.code), "{same:?}");
     assert!(same.stdout.matches("cannot tell: no interval").count() >= 6 * 5, "{}", same.stdout);
@@ -91,7 +91,7 @@ fn every_cell_has_a_result_and_a_row() {
 fn goes_on_after_a_kill_and_makes_no_run_twice() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    // Six seconds are left when it is killed.
+    // Six seconds remain when it is killed.
     let args = "sweep null:1g --seconds 1 --ramp 0 --axis outstanding=1,2,4,8 --repeats 2 --out s";
     let sweep = folder.path().join("s");
     let mut running = Running::start(&mut drumfire.command(folder.path(), args));
@@ -163,7 +163,7 @@ fn finds_a_rate_within_a_bound_and_climbs_a_ladder() {
     let args = format!("{TINY} --outstanding 4 --repeats 1 --p99 10s --json");
     let found = drumfire.run(folder.path(), &args, LIMIT);
     let found = found.json();
-    // Whether a rate can be kept here is the machine's business; that the search ends is ours.
+    // Whether a rate can be sustained depends on the machine; the test checks that the search ends.
     assert_eq!(found["found"].as_array().unwrap().len(), 1);
     let one = &found["found"][0];
     for (rate, held) in [("held_rate_per_s", "held"), ("missed_rate_per_s", "missed_held")] {
@@ -214,7 +214,7 @@ fn says_when_two_runs_may_not_stand_side_by_side() {
     assert_eq!(drumfire.run(folder.path(), "compare a nowhere", LIMIT).code, Some(2));
 }
 
-/// The results of all runs below `folder`, by their path there, with when they were written.
+/// Results of all runs below `folder`, by their relative path, with their modification times.
 fn results(folder: &Path) -> BTreeMap<String, SystemTime> {
     let mut found = BTreeMap::new();
     let mut open = vec![folder.to_owned()];
@@ -232,7 +232,7 @@ fn results(folder: &Path) -> BTreeMap<String, SystemTime> {
     found
 }
 
-/// The cells without digests: those have the command line, too.
+/// Cells without digests, which include the command line.
 fn cells_of(sweep: &Value) -> Value {
     let mut cells = sweep["cells"].clone();
     for cell in cells.as_array_mut().unwrap() {
@@ -252,7 +252,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
     let cells = sweep["cells"].as_array().unwrap();
     assert_eq!(cells.len(), 6);
     let rate = |cell: usize| cells[cell]["iops"]["median"].as_f64().unwrap();
-    // Drives share nothing: four do four times as much as one.
+    // Drives share nothing: four complete four times the I/Os of one.
     assert!((rate(5) / rate(1) / 4.0 - 1.0).abs() < 0.05, "{} {}", rate(1), rate(5));
     assert!(cells.iter().all(|cell| cell["runs"][0]["origin"] == "simulated"));
     assert_eq!(sweep["series"][0]["axis"], "drives");
@@ -263,7 +263,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
     assert!(text.contains(said), "{text}");
     assert!(text.contains("percentiles: not calibrated"), "{text}");
     assert_eq!(text.matches("% of linear").count(), 6, "{text}");
-    // Without calibration there are no percentiles, not in a comparison either.
+    // Without calibration there are no percentiles, nor in a comparison.
     drumfire.run(folder.path(), "run null:1g --size 512 --seconds 1 --ramp 0 --out m", LIMIT).ok();
     let both = drumfire.run(folder.path(), "compare m a/001-drives=1-outstanding=1", LIMIT).ok();
     assert!(both.stdout.contains("measured → simulated"), "{}", both.stdout);
@@ -322,7 +322,7 @@ fn runs_of_their_own_process_survive_a_kill_and_are_not_made_twice() {
     assert_eq!(running.finish(LIMIT).code, None);
     let before = finished(&sweep);
     assert!(before.len() < 6, "killed too late to tell anything");
-    // The run that was in progress outlives the sweep: it is waited for, not disturbed.
+    // The run in progress outlives the sweep: the next sweep waits for it.
     let mut patience = Patience::new(LIMIT);
     let done = loop {
         let done = drumfire.run(folder.path(), args, LIMIT);

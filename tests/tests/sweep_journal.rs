@@ -1,4 +1,5 @@
-//! The journal of a sweep: copies, strangers and picked runs are told, and honest sweeps are not.
+//! Journal of a sweep: copies, runs of other sweeps and picked runs are reported, and honest sweeps
+//! are not.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,7 @@ fn write(path: &Path, value: &Value) {
     fs::write(path, serde_json::to_vec(value).unwrap()).unwrap();
 }
 
-/// The folders of the runs of a sweep, whose one cell has all of them.
+/// Folders of the runs of a sweep with one cell.
 fn runs(sweep: &Path) -> Vec<String> {
     let document = read(&sweep.join("sweep.json"));
     let runs = document["cells"][0]["runs"].as_array().unwrap().clone();
@@ -50,7 +51,7 @@ fn honest_repeats_are_not_doubted() {
     let compared = drumfire.run(folder.path(), "compare s s", LIMIT).ok().stdout;
     assert!(!compared.contains(" side: "), "{compared}");
     assert!(compared.ends_with(&"journal of s: 4 runs begun, 4 went through\n".repeat(2)));
-    // Cut after the third result, and before its line: it is taken for what it is.
+    // Interrupted after the third result, and before its line: the result is recovered.
     let sweep = folder.path().join("s");
     let journal = fs::read_to_string(sweep.join("journal.jsonl")).unwrap();
     let lines: Vec<&str> = journal.lines().collect();
@@ -102,7 +103,7 @@ fn runs_that_were_picked_are_told() {
     assert!(page.contains("journal of s: 5 runs begun"), "{page}");
     let document = drumfire.run(folder.path(), "compare s s --json", LIMIT).ok().json();
     assert_eq!(document["journals"][1]["thrown_away"], 1, "{document}");
-    // So is a whole sweep that was replaced.
+    // A complete sweep that was replaced is honest, too.
     drumfire.run(folder.path(), &format!("{SWEEP} --out s --replace"), LIMIT).ok();
     let (text, ..) = told(&drumfire, &folder);
     assert!(text.contains("9 runs begun") && text.contains("5 went through and thrown"), "{text}");
@@ -120,7 +121,7 @@ fn copies_and_runs_of_others_are_told() {
     let names = runs(&sweep);
     let at = |name: &String| sweep.join(name).join("result.json");
     let whole: Vec<Value> = names.iter().map(|name| read(&at(name))).collect();
-    // Another host and another version: no digest has them.
+    // Another host and another version: no digest covers these fields.
     let mut other = whole[2].clone();
     other["host"]["name"] = "box".into();
     other["tool"]["version"] = "9.9".into();
@@ -128,7 +129,7 @@ fn copies_and_runs_of_others_are_told() {
     let (text, doubts, _) = told(&drumfire, &folder);
     assert!(text.contains("repeats of 2 hosts: ") && text.contains("2 versions: "), "{text}");
     assert_eq!(doubts.len(), 2, "{doubts:?}");
-    // All are the first.
+    // All repeats become copies of the first one.
     let mut document = read(&sweep.join("sweep.json"));
     let all = document["cells"][0]["runs"].as_array_mut().unwrap();
     let first = all[0].clone();
@@ -147,7 +148,7 @@ fn copies_and_runs_of_others_are_told() {
     assert_eq!(compared.code, Some(3), "{compared:?}");
     let words = "NOT COMPARABLE, the first side: repeats 1, 2, 3, 4 are one run";
     assert!(compared.stdout.contains(words), "{compared:?}");
-    // Without the journal they are told all the same, and so is that it is not there.
+    // Without the journal they are still reported, and so is its absence.
     fs::remove_file(sweep.join("journal.jsonl")).unwrap();
     let (text, doubts, _) = told(&drumfire, &folder);
     assert!(text.contains("are one run") && !text.contains("thrown"), "{text}");

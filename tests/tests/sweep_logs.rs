@@ -1,4 +1,4 @@
-//! Logs of fio's words in sweeps: each run has its own.
+//! Logs requested with fio's options in sweeps: each run has its own.
 
 use std::path::Path;
 use std::time::Duration;
@@ -33,7 +33,8 @@ fn every_run_has_its_logs_in_its_folder() {
         let mut left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
         left.retain(|entry| entry.as_ref().unwrap().file_name().to_string_lossy() != "s");
         assert_eq!(left.len(), 1, "nothing is written beside the job: {left:?}");
-        // What a cut document lacks is read from the results, wherever their logs are.
+        // Runs missing from a truncated document are read from the results, wherever their logs
+        // are.
         let document = folder.path().join("s/sweep.json");
         let text = std::fs::read_to_string(&document).unwrap();
         let mut cut: serde_json::Value = serde_json::from_str(&text).unwrap();

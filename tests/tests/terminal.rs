@@ -1,4 +1,4 @@
-//! Terminals that go away or take no more: the run ends, and keeps what it measured.
+//! Terminals that go away or accept no more output: the run ends, and saves its results.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -9,18 +9,19 @@ use drumfire_tests::{Drumfire, Folder, OnTerminal, Running, Terminal, require};
 use rustix::process::Signal;
 
 const LIMIT: Duration = Duration::from_secs(300);
-/// Longer than any end in order takes, and shorter than any run here.
+/// Time limit: longer than any orderly end, and shorter than any run here.
 const SOON: Duration = Duration::from_secs(60);
-/// It was interrupted; the result up to then is kept.
+/// Exit code after an interruption; the result up to then is saved.
 const INTERRUPTED: Option<i32> = Some(130);
 
-/// The same call in a session whose terminal is its standard input, as a shell makes them.
+/// The command in a session whose controlling terminal is its standard input, as a shell starts it.
 fn in_session(command: &Command) -> Option<Command> {
     let setsid = require("setsid")?;
     heeding_hang_ups(&[setsid.as_os_str(), "-c".as_ref()], command)
 }
 
-/// The same call behind these words, and heeding hang-ups also where the tests run under `nohup`.
+/// The command after these words, and with default handling of SIGHUP also if the tests run under
+/// `nohup`.
 fn heeding_hang_ups(words: &[&OsStr], command: &Command) -> Option<Command> {
     let mut inside = Command::new(require("env")?);
     inside.arg("--default-signal=HUP").args(words);
@@ -42,7 +43,7 @@ fn long(drumfire: &Drumfire, folder: &Folder, args: &str) -> Command {
 }
 
 fn is_drawn(program: &OnTerminal) -> bool {
-    // The alternate screen, and the words of the view's last line.
+    // The alternate screen, and text of the view's last line.
     program.seen().contains("\x1b[?1049h") && program.seen().contains("IOPS")
 }
 
@@ -66,7 +67,7 @@ fn ends_with_its_window(args: &str, session: bool) {
     let partial = result["partial"].as_str().unwrap_or_default();
     assert!(partial.contains("3000"), "{result}");
     assert!(result["totals"]["ios"].as_f64().unwrap() > 0.0, "{result}");
-    // It drained: one wish of a user who is gone is no second one.
+    // The run drained: the hang-up of a user who is gone counts as one stop request.
     assert_eq!(result["totals"]["errors"], 0, "{result}");
 }
 
@@ -75,7 +76,7 @@ fn a_run_ends_with_its_window() {
     ends_with_its_window("run null:1g --rate 1000", true);
 }
 
-/// The kernel tells only a session of its terminal's end.
+/// The kernel sends SIGHUP only to the session of the terminal.
 #[test]
 fn a_run_ends_with_a_terminal_that_is_not_its_sessions() {
     ends_with_its_window("run null:1g --rate 1000", false);
@@ -86,7 +87,7 @@ fn a_race_ends_with_its_window() {
     ends_with_its_window("race --targets 2 --volumes 2 --volume-size 1m --rate 1000", true);
 }
 
-/// Gigabytes take seconds to fill: something is seen meanwhile, before the first picture.
+/// Gigabytes take seconds to fill: a note is printed meanwhile, before the first picture.
 #[test]
 fn a_race_says_at_once_what_it_prepares() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -135,7 +136,7 @@ fn a_sweep_ends_with_its_window_and_goes_on_later() {
 fn filling_ends_with_its_window() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
-    // A minute of it.
+    // About a minute of preparation.
     let command = long(&drumfire, &folder, "run delay:x25-m(null:4g) --verify --rw rw");
     let Some(command) = in_session(&command) else { return };
     let terminal = Terminal::open();
@@ -158,7 +159,7 @@ fn a_target_ends_with_its_window() {
     assert_eq!(target.finish(SOON), Some(0), "{}", target.seen());
 }
 
-/// Who has hang-ups ignored wants the whole run, also one that began in a full screen.
+/// A run with SIGHUP ignored completes, also one that began in a full screen.
 #[test]
 fn a_run_that_ignores_hang_ups_outlives_its_window() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -176,8 +177,8 @@ fn a_run_that_ignores_hang_ups_outlives_its_window() {
     assert!(result(&folder, "kept/result.json")["partial"].is_null());
 }
 
-/// A connection that broke takes some kilobytes, then nothing: the run goes on as planned and
-/// keeps its result.
+/// A broken connection accepts some kilobytes, then nothing: the run continues as planned and saves
+/// its result.
 #[test]
 fn a_terminal_that_takes_no_more_does_not_hold_the_run_up() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -195,7 +196,7 @@ fn a_terminal_that_takes_no_more_does_not_hold_the_run_up() {
     let kept = folder.path().join("kept/report.txt");
     run.await_that(SOON, |_| kept.is_file());
     assert!(result(&folder, "kept/result.json")["partial"].is_null());
-    // It would print now. Who waits no longer ends it.
+    // The run is about to print. A second signal ends it.
     run.signal(Signal::TERM);
     std::thread::sleep(Duration::from_millis(200));
     run.signal(Signal::TERM);
@@ -210,21 +211,21 @@ fn keys_end_a_run_in_order() {
         let terminal = Terminal::open();
         let mut run = terminal.start(&long(&drumfire, &folder, "run null:1g --rate 1000"));
         run.await_that(LIMIT, |run| is_drawn(run) && measures(folder.path()));
-        // Neither an arrow nor Alt-q is one of them.
+        // Neither an arrow nor Alt-q is one of the keys.
         terminal.press("\x1b[A\x1bqx");
         std::thread::sleep(Duration::from_millis(300));
         terminal.press(keys);
         assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
         result(&folder, "kept/result.json");
-        // The terminal is given back, then the result is printed there.
+        // The terminal is restored, then the result is printed there.
         run.await_that(SOON, |run| run.seen().contains("kept in kept"));
         let seen = run.seen();
         assert!(seen.rfind("\x1b[?1049l") < seen.rfind("kept in"), "{seen}");
     }
 }
 
-/// A target that sleeps answers nothing, and a run would wait for it: the second key means now, and
-/// gives the terminal back.
+/// A sleeping target responds to nothing, and a run would wait for it: the second key ends the run
+/// at once, and restores the terminal.
 #[test]
 fn the_second_key_ends_a_run_that_cannot_drain() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -239,13 +240,13 @@ fn the_second_key_ends_a_run_that_cannot_drain() {
         terminal.press("\x03");
         std::thread::sleep(Duration::from_millis(500));
     }
-    // Less than the ten seconds that it would drain for.
+    // Less than the ten seconds of draining.
     assert_eq!(run.finish(Duration::from_secs(8)), INTERRUPTED, "{}", run.seen());
     let seen = run.seen();
     assert!(seen.contains("\x1b[?1049l"), "the terminal is not given back: {seen}");
 }
 
-/// At any moment: while it starts, opens its view, measures, drains, prints.
+/// Closes the window at any moment: while the run starts, opens its view, measures, drains, prints.
 #[test]
 fn whenever_its_window_closes_a_run_ends() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -261,7 +262,7 @@ fn whenever_its_window_closes_a_run_ends() {
         let after = Duration::from_millis((moment >> 33) % 1500);
         std::thread::sleep(after);
         terminal.close();
-        // Before signals are heeded SIGHUP ends it, and at last it has ended by itself.
+        // Before signals are handled SIGHUP kills it; later it has ended by itself.
         let code = run.finish(SOON);
         assert!([None, INTERRUPTED, Some(0)].contains(&code), "{after:?}: {code:?}");
         let kept = folder.path().join("kept/result.json").is_file();
@@ -269,7 +270,7 @@ fn whenever_its_window_closes_a_run_ends() {
     }
 }
 
-/// The second signal ends it, whatever else hangs: here the printing, as nobody reads.
+/// The second signal ends the program, whatever hangs: here the printing, as nobody reads.
 #[test]
 fn the_second_signal_ends_a_program_that_hangs() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -287,7 +288,7 @@ fn the_second_signal_ends_a_program_that_hangs() {
             assert!(patience.wait(), "no trace");
         }
         let id = rustix::process::Pid::from_child(&run);
-        // Two that a busy host delivers at once are one.
+        // Two signals that a busy host delivers at once are merged.
         for _ in 0..2 {
             std::thread::sleep(Duration::from_millis(1500));
             rustix::process::kill_process(id, signal).unwrap();
@@ -318,7 +319,7 @@ fn a_signal_ends_what_lays_files_out() {
     assert!(names().is_empty(), "half a file stays: {:?}", names());
 }
 
-/// What a command prints on a terminal of 24 × 80, and the last twelve lines of it: no word is cut.
+/// Output of a command on a terminal of 24 × 80, and its last twelve lines: no word is split.
 fn printed_on_80_columns(drumfire: &Drumfire, folder: &Folder, args: &str) -> (String, String) {
     let terminal = Terminal::sized(24, 80);
     let mut run = terminal.start(&drumfire.command(folder.path(), args));
@@ -352,7 +353,8 @@ fn the_last_screen_says_what_was_measured() {
     }
 }
 
-/// So does the reader of a sweep with as many cells as it likes, and of two that are compared.
+/// The last screen of a sweep with any number of cells, and of a comparison of two, has the
+/// results, too.
 #[test]
 fn the_last_screen_of_a_sweep_and_of_a_comparison_says_what_they_came_to() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -379,7 +381,7 @@ fn the_last_screen_of_a_sweep_and_of_a_comparison_says_what_they_came_to() {
     for words in sum {
         assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
     }
-    // The table above is cut between its columns.
+    // The table above is split between its columns.
     let heads = all.lines().filter(|line| line.contains("outstanding  "));
     assert!(heads.count() >= 2, "{all}");
     // Half a second of a busy host may be no measurement, which misses the bounds.

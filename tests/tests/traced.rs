@@ -1,4 +1,4 @@
-//! `--trace`: what the cores of a run did, as a file for Perfetto.
+//! `--trace`: activity of the cores of a run, as a file for Perfetto.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,7 +32,7 @@ fn slices(events: &BTreeMap<String, Vec<Value>>, cpu: u64) -> Vec<(String, u64, 
     all.map(slice).collect()
 }
 
-/// Each slice lies within the one around it; the share of the time that the outermost ones cover.
+/// Share of the time that the outermost slices cover; checks that each slice is within its parent.
 fn covered(slices: &[(String, u64, u64)]) -> f64 {
     let mut open: Vec<u64> = Vec::new();
     let (mut sum, mut until) = (0, 0);
@@ -61,7 +61,7 @@ fn slices_nest_and_cover_the_time() {
     let folder = Folder::new();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
     std::fs::write(folder.path().join("disk"), vec![7; 16 << 20]).unwrap();
-    // Slow, so that there is room for all of it; a file; and both ends on one thread.
+    // A slow drive, so that there is room for all of it; a file; and both ends on one thread.
     for (name, args) in [
         ("slow", "run delay:x25-m(ram:64m) --outstanding 4 --trace 500ms:slow.json"),
         ("file", "run file:disk --size 4k --outstanding 16 --trace 500ms:file.json"),
@@ -80,7 +80,7 @@ fn slices_nest_and_cover_the_time() {
         assert!((0.8..=1.0).contains(&share), "{name}: slices cover {share} of the time");
         let has = |what: &str| slices.iter().any(|(name, ..)| name == what);
         assert!(has("poll") && has("submit"), "{name}");
-        // Every I/O that is shown has both its ends, and began before that.
+        // Every I/O shown has both its ends, and began before that.
         let (begun, ended) = (&events["b"], &events["e"]);
         assert!(!begun.is_empty() && begun.len() == ended.len(), "{name}");
         for (begun, ended) in begun.iter().zip(ended) {
@@ -109,7 +109,7 @@ fn the_file_is_in_the_folder_unless_it_is_named() {
     let (told, _) = events(&folder.path().join("usual/trace.json"));
     let seconds = told["cores"][0]["seconds"].as_f64().unwrap();
     assert!((0.2..20.0).contains(&seconds), "{seconds}");
-    // More happens than there is room for, and that is said.
+    // More happens than there is room for, and this is reported.
     assert!(told["cores"][0]["slices"].as_u64().unwrap() <= 200_000);
     for (args, why) in [
         ("run null:1g --trace 0", "above 0"),
@@ -122,7 +122,7 @@ fn the_file_is_in_the_folder_unless_it_is_named() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.stderr.contains(why), "{refused:?}");
     }
-    // What cannot be written at the end costs no result.
+    // A trace that cannot be written at the end costs no result.
     let full =
         run("run null:1g --seconds 0.3 --ramp 0 --no-ceiling --trace 1s:/dev/full --out full");
     assert_eq!(full.code, Some(1), "{full:?}");

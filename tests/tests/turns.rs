@@ -1,4 +1,4 @@
-//! `drumfire compare --run`: both sides in turn, and the same answer from what is kept.
+//! `drumfire compare --run`: both sides in turn, and the same answer from the saved results.
 
 use std::time::Duration;
 

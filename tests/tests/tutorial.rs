@@ -1,5 +1,5 @@
-//! Pages compared with the program: the tutorial and the guide to load run whole, other pages by
-//! their first block; the lists of fio's options are those that the program prints.
+//! Pages compared with the program: the tutorial and the guide to load run completely, other pages
+//! by their first block; the lists of fio's options equal the program's output.
 
 use std::process::Command;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn blocks(page: &str) -> impl Iterator<Item = &str> {
     page.split("```sh\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default())
 }
 
-/// Runs a script in a folder, with the program found by its name, so that what the shell ends is
+/// Runs a script in a folder, with the program found by its name, so that the shell's signals reach
 /// the program itself.
 fn shell(drumfire: &Drumfire, folder: &Folder, script: &str) -> Finished {
     let programs = drumfire.path().parent().unwrap().display().to_string();
@@ -96,7 +96,7 @@ fn the_first_block_of_each_page_runs() {
     for (name, page) in PAGES {
         let script = blocks(page).next().unwrap_or_else(|| panic!("{name} has no shell block"));
         let script = &script.replace("3299", &port);
-        // A disk of a busy host may answer nothing for longer than a run waits.
+        // A disk of a busy host may stall for longer than a run waits.
         let mut tries = (0..3).map(|_| shell(&drumfire, &Folder::new(), script));
         let finished = tries.find(|run| run.code == Some(0));
         assert!(finished.is_some(), "{name}: {:?}", shell(&drumfire, &Folder::new(), script));

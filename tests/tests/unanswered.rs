@@ -1,4 +1,4 @@
-//! A target that answers all I/Os but one: while the run goes on, and at its end.
+//! A target that answers all I/Os but one: during the run, and at its end.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const FAILED: i32 = 1;
 const DIFFERS: i32 = 5;
 const PARTIAL: i32 = 6;
 
-/// Runs reads at a target that keeps the answer to one of them to itself.
+/// Runs reads at a target that withholds the response to one of them.
 fn run(speech: Speech, fate: Fate, query: &str, args: &str) -> Option<(Finished, Folder)> {
     let drumfire = Drumfire::find()?;
     let served: Served = drumfire.serve(&["disk=ram:1m"]);
@@ -29,14 +29,14 @@ fn run(speech: Speech, fate: Fate, query: &str, args: &str) -> Option<(Finished,
     Some((finished, folder))
 }
 
-/// How many I/Os failed in this way.
+/// Number of I/Os that failed with this fault.
 fn failed(result: &Value, fault: &str) -> u64 {
     let failures = result["failures"].as_array().map(Vec::as_slice).unwrap_or_default();
     let alike = failures.iter().filter(|failure| failure["fault"] == fault);
     alike.map(|failure| failure["count"].as_u64().unwrap()).sum()
 }
 
-/// What a result says of one read that was not answered.
+/// Asserts that a result reports one timed-out read.
 fn says_so(result: &Value) {
     assert_eq!(failed(result, "not answered in time"), 1, "{}", result["failures"]);
     let (verdict, evidence) = check(result, "H21");
@@ -46,7 +46,7 @@ fn says_so(result: &Value) {
     assert!(result["totals"]["ios"].as_u64().unwrap() > 90, "{}", result["totals"]);
 }
 
-/// All others are answered, and the run would go on for an hour.
+/// All other I/Os complete, and the run would continue for an hour.
 fn a_lost_io_ends_the_run(speech: Speech) {
     let ran = run(speech, Fate::Lost, "?io_timeout=1", "--read 100 --seconds 3600");
     let Some((finished, folder)) = ran else { return };
@@ -69,7 +69,7 @@ fn a_lost_io_ends_the_run_over_nvme_tcp() {
     a_lost_io_ends_the_run(Speech::Nvme);
 }
 
-/// It is sent again on another connection, and what it took is not hidden.
+/// Checks that the I/O is sent again on another connection, and that its full latency is reported.
 fn a_run_that_reconnects_goes_on(speech: Speech) {
     let ran = run(speech, Fate::Lost, "?io_timeout=1&reconnect=20s", "--read 100 --seconds 5");
     let Some((finished, _)) = ran else { return };
@@ -90,7 +90,7 @@ fn a_run_that_reconnects_goes_on_over_nvme_tcp() {
     a_run_that_reconnects_goes_on(Speech::Nvme);
 }
 
-/// The run ends before the limit, and nobody waits longer than that.
+/// Checks that the run ends before the limit, and waits no longer than that.
 fn what_never_comes_back_counts_as_failed(speech: Speech) {
     let ran = run(speech, Fate::Lost, "?io_timeout=10", "--read 100 --seconds 2");
     let Some((finished, folder)) = ran else { return };
@@ -145,7 +145,7 @@ fn what_fails_after_the_end_counts_as_failed() {
     assert_ne!(check(&result, "H21").0, "pass");
 }
 
-/// Nor are data that come then, and are not what was written.
+/// Wrong data that arrive after the end are reported, too.
 #[test]
 fn data_that_differ_after_the_end_are_told() {
     let fate = Fate::Damaged(Duration::from_secs(5));

@@ -1,4 +1,4 @@
-//! Jobs of our own that cannot be run: the message says where.
+//! Native jobs that cannot be run: the message has the position.
 
 use std::time::Duration;
 

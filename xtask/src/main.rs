@@ -1,7 +1,7 @@
 //! The task runner of this repository: `cargo xtask COMMAND`.
 //!
-//! Everything done to the code goes through here, so that developers and CI do the same. One file
-//! or folder per command. Programs are found by name; there are no shell scripts.
+//! All work on the code uses these commands, so that developers and CI do the same. Each command
+//! has one file or folder. Programs are found by name; there are no shell scripts.
 #![forbid(unsafe_code)]
 
 mod kernel;

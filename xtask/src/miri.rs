@@ -1,8 +1,8 @@
 //! Runs Miri on unsafe code without system calls: `cargo xtask miri`.
 //!
-//! It interprets the tests and stops at undefined behaviour: a data race, a write through a
-//! read-only pointer, an access out of bounds. It comes with nightly compilers only; without one
-//! its tests are skipped, and nothing is installed.
+//! Miri interprets the tests and stops at undefined behaviour: a data race, a write through a
+//! read-only pointer, an access out of bounds. Miri is part of nightly compilers only; without one
+//! these tests are skipped, and nothing is installed.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::process::{self, Show};
 use crate::say::say;
 use crate::test::tally::Tally;
 
-/// A minute on two idle cores; most of an hour on busy ones.
+/// Time limit: Miri needs a minute on two idle cores; most of an hour on busy ones.
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 const LOOK_LIMIT: Duration = Duration::from_secs(60);
 
@@ -41,7 +41,7 @@ const TESTS: &[(&str, &[&str])] = &[
     ("drumfire-os", &["--lib", "--", "receive::"]),
 ];
 
-/// Runs them and prints the result. True if none failed.
+/// Runs the tests and prints the result. True if none failed.
 pub fn main(args: &[String]) -> Result<bool> {
     if let Some(arg) = args.first() {
         bail!("miri takes no arguments, not `{arg}`");
@@ -58,7 +58,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Runs them.
+/// Runs the tests of `TESTS`, or skips all of them if Miri is missing.
 pub fn test() -> Result<Tally> {
     let mut tally = Tally::default();
     if !is_there()? {
@@ -71,7 +71,7 @@ pub fn test() -> Result<Tally> {
         let mut args = vec!["miri", "test", "-p", *package];
         args.extend(*tests);
         say!("cargo {}", args.join(" "));
-        // Addresses that were made of numbers are none: what the tests run needs no such.
+        // Strict provenance: the tests need no addresses made from integers.
         let mut command = nightly(&args);
         command.env("MIRIFLAGS", "-Zmiri-strict-provenance");
         let outcome = process::run(&mut command, LIMIT, Show::Lines)?;
@@ -84,8 +84,8 @@ pub fn test() -> Result<Tally> {
     Ok(tally)
 }
 
-/// Whether there is a nightly compiler with Miri and the library source, which Miri builds for
-/// itself.
+/// Whether there is a nightly compiler with Miri and the library source, from which Miri builds the
+/// standard library.
 fn is_there() -> Result<bool> {
     if process::find("rustup").is_none() {
         return Ok(false);
@@ -106,7 +106,7 @@ fn is_there() -> Result<bool> {
 fn nightly(args: &[&str]) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo"]).args(args).current_dir(crate::root());
-    // Those of the running cargo would apply to the nightly's.
+    // Variables of the running cargo would apply to the nightly one.
     for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
         command.env_remove(name);
     }

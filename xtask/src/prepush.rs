@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::process::{self, Show};
 use crate::{test, tidy};
 
-/// No check takes as long on two cores.
+/// Time limit of a check: none takes that long on two cores.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 const CARGO: &[&[&str]] = &[

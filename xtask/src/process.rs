@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
 use crate::say;
 
-/// How often a running program is looked at.
+/// Interval at which a running program is polled.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time limit for output after the program ended, as a child may hold the pipe.
 const PIPE_PATIENCE: Duration = Duration::from_secs(60);
@@ -24,27 +24,27 @@ const TICK: Duration = Duration::from_millis(10);
 /// CPU time of the processes that each step ran to their end.
 static SPENT: Mutex<BTreeMap<&str, Duration>> = Mutex::new(BTreeMap::new());
 
-/// How a program ended.
+/// Result of a program.
 pub struct Outcome {
-    /// `None` if it was killed at its time limit.
+    /// `None` if the program was killed at its time limit.
     pub status: Option<ExitStatus>,
-    /// Its stdout; both outputs if shown.
+    /// Output on stdout; both outputs if shown.
     pub stdout: String,
-    /// Its stderr, unless shown.
+    /// Output on stderr, unless shown.
     pub stderr: String,
-    /// How long it ran.
+    /// Duration of the run.
     pub took: Duration,
-    /// CPU time of it and of the children that it waited for.
+    /// CPU time of the program and of the children that it waited for.
     pub spent: Duration,
 }
 
 impl Outcome {
-    /// Whether it exited with success.
+    /// Whether the program exited with success.
     pub fn success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// How it ended, in words.
+    /// Exit of the program, in words.
     pub fn ending(&self) -> String {
         match self.status {
             Some(status) => status.to_string(),
@@ -53,10 +53,10 @@ impl Outcome {
     }
 }
 
-/// Whether to show output while it runs.
+/// Handling of output during the run.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Show {
-    /// Only keep it.
+    /// Collect the output without showing it.
     Nothing,
     /// Show each line at once, both outputs in order.
     Lines,
@@ -88,14 +88,14 @@ pub fn run(command: &mut Command, limit: Duration, show: Show) -> Result<Outcome
         thread::sleep(LOOK);
     };
     let took = began.elapsed();
-    // /proc forgets it once it is waited for.
+    // /proc drops the process once it is waited for.
     let spent = if in_time { spent_by(child.id()) } else { Duration::ZERO };
     let status = Some(child.wait()?).filter(|_| in_time);
     *SPENT.lock().expect("only sums are made with it").entry(say::step()).or_default() += spent;
     Ok(Outcome { status, stdout: stdout.text(), stderr: stderr.text(), took, spent })
 }
 
-/// Whether it has ended; it stays a zombie.
+/// Whether the process has ended; it stays a zombie.
 fn has_ended(child: &Child) -> Result<bool> {
     let id = WaitId::Pid(Pid::from_child(child));
     let how = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -110,7 +110,7 @@ pub fn spent(step: &str) -> Duration {
 /// CPU time of a process and of the children that it waited for.
 fn spent_by(id: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
-    // "id (name, which may hold anything) state …": user and system time, and those of children.
+    // "id (name, which may contain anything) state …": user and system time, and those of children.
     let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest).split(' ');
     let ticks: u32 = fields.skip(11).take(4).filter_map(|field| field.parse::<u32>().ok()).sum();
     TICK * ticks
@@ -162,7 +162,7 @@ pub fn end_tree(root: u32) {
     }
     for id in ids {
         let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-        // One that has exited in the meantime is fine.
+        // An error means that the process has ended in the meantime.
         let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
     }
 }
@@ -173,7 +173,7 @@ fn children() -> HashMap<u32, Vec<u32>> {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Ok(id) = entry.file_name().to_string_lossy().parse() else { continue };
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // "id (name, which may hold anything) state parent …"
+        // "id (name, which may contain anything) state parent …"
         let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
         if let Some(parent) = parent.and_then(|parent| parent.parse().ok()) {
             children.entry(parent).or_default().push(id);

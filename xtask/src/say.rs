@@ -1,4 +1,4 @@
-//! What is printed while steps run side by side: each line with the name of its step in front.
+//! Output of concurrent steps: each line has the name of its step as a prefix.
 
 use std::cell::Cell;
 
@@ -6,7 +6,7 @@ thread_local! {
     static STEP: Cell<&'static str> = const { Cell::new("") };
 }
 
-/// Does something as a step: lines that it prints bear its name.
+/// Runs work as a step: lines that it prints have the step's name.
 pub fn within<T>(step: &'static str, work: impl FnOnce() -> T) -> T {
     let before = STEP.replace(step);
     let done = work();
@@ -14,7 +14,7 @@ pub fn within<T>(step: &'static str, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// The step of this thread, to hand it to a thread that works for it.
+/// Step of this thread, to pass to a thread that works for it.
 pub fn step() -> &'static str {
     STEP.get()
 }
@@ -27,7 +27,7 @@ pub fn lines(text: &str) {
     }
 }
 
-/// Prints what `println!` would, as [`lines`] does.
+/// Prints like `println!`, with the prefix of [`lines`].
 macro_rules! say {
     ($($part:tt)*) => { $crate::say::lines(&format!($($part)*)) };
 }

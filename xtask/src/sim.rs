@@ -15,7 +15,7 @@ use crate::test::tally::Tally;
 
 /// Worlds in a run of all tests.
 const SEEDS: &str = "10000";
-/// Stories over a network, which take four times as long.
+/// Number of stories over a network, which take four times as long.
 const REMOTE_SEEDS: &str = "400";
 /// Seeds within which each planted mistake must be found.
 const PLANT_SEEDS: &str = "1000";
@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// Time limit of runs with more seeds.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Runs as `args` ask. True if all holds.
+/// Runs the simulator with `args`. True if all cases hold.
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(
@@ -36,8 +36,8 @@ pub fn main(args: &[String]) -> Result<bool> {
     Ok(run(None, &args, LONG)?.success())
 }
 
-/// Worlds, situations and stories of many seeds hold, and each planted mistake is found. By this
-/// simulator, or by one that is built first.
+/// Checks that worlds, situations and stories of many seeds hold, and that each planted mistake is
+/// found. Uses this simulator, or builds one first.
 pub fn test(simulator: Option<&Path>) -> Result<Tally> {
     let mut tally = Tally::default();
     let many = &["--seeds", SEEDS][..];

@@ -1,4 +1,4 @@
-//! The block device that is the volume: made and taken away by Linux's ublk driver.
+//! The block device of a volume: created and removed by Linux's ublk driver.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,35 +17,36 @@ use volume::Volume;
 use crate::sync::sync;
 use crate::{AttachError, Attached, Log, Options, Place, Shared, check_blocks, queue};
 
-/// Kept by the kernel with each device of ours, so that nobody takes away another program's.
+/// Mark stored by the kernel with each device of this program, so that another program's device is
+/// never removed.
 const MARK: u64 = u64::from_be_bytes(*b"drumfire");
-/// Requests in flight in a queue. Each has a buffer of the longest request.
+/// Requests in flight in a queue. Each has a buffer of the maximum request size.
 const DEPTH: u16 = 128;
-/// Longest request that carries data.
+/// Maximum bytes of a request with data.
 const IO_MAX_BYTES: u32 = 128 << 10;
-/// Longest that carries none.
+/// Maximum bytes of a request without data.
 const CLEAR_MAX_BYTES: u32 = 1 << 30;
-/// The least that the kernel has for a block.
+/// Minimum block size of the kernel.
 const BLOCK_MIN_BYTES: u32 = 512;
-/// Whatever is below works in pages of 4 KiB.
+/// Physical block size: lower layers use pages of 4 KiB.
 const PHYSICAL_BYTES: u32 = 4096;
-/// How long whoever serves a device may take to let go of it, a hundred times so long.
+/// Time limit for the server of a device to release it, in steps.
 const STEP: Duration = Duration::from_millis(50);
 const STEPS: usize = 100;
 
-/// Which block device the volume is.
+/// Block device of the volume.
 #[derive(Debug)]
 pub(crate) struct Node {
     number: u32,
     pub(crate) path: PathBuf,
 }
 
-/// Makes the volume a block device: `node`, or the first that is free. When it returns, the device
-/// is there.
+/// Attaches the volume as a block device: `node`, or the first free one. The device exists on
+/// return.
 ///
 /// # Errors
 ///
-/// What is in the way, with the remedy.
+/// An obstacle, with the remedy.
 pub fn attach_device(
     volume: Arc<dyn Volume>,
     node: Option<&Path>,
@@ -80,10 +81,10 @@ pub fn attach_device(
     match begun {
         Ok(()) => Ok(Attached { shared, threads }),
         Err(error) => {
-            // Ends what the threads wait for.
+            // Ends the wait of the threads.
             let _ = control.stop(number);
             shared.end_threads();
-            // Why they ended is known.
+            // The reason why the threads ended is known.
             threads.into_iter().for_each(|thread| drop(thread.join()));
             let _ = control.delete(number);
             Err(error)
@@ -116,8 +117,7 @@ fn serve(
     Ok(())
 }
 
-/// A processor for each queue, of those to serve on: one whose requests come by that queue, as far
-/// as there are such.
+/// A CPU for each queue, of those to serve on: one whose requests use that queue, if possible.
 fn place(queues: &[Vec<usize>], cores: &[usize]) -> Vec<Option<usize>> {
     let mut free = cores.to_vec();
     let mut take = |fits: &dyn Fn(&usize) -> bool| {
@@ -157,7 +157,7 @@ pub(crate) fn number_of(path: &Path) -> Option<u32> {
     let found = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let digits = found.to_str()?.strip_prefix("/dev/ublkb")?;
     let number: u32 = digits.parse().ok()?;
-    // Not `+1` nor `01`.
+    // Refuses numbers such as `+1` and `01`.
     (number.to_string() == digits).then_some(number)
 }
 
@@ -175,7 +175,7 @@ fn control() -> Result<UblkControl, AttachError> {
     })
 }
 
-/// Why there is no device.
+/// Error for a device that could not be added.
 fn not_added(
     control: &mut UblkControl,
     node: Option<&Path>,
@@ -196,7 +196,7 @@ fn not_added(
         (Some(Errno::PERM | Errno::ACCESS), ..) => {
             AttachError::Ublk("only root may make block devices: attach as root".to_owned())
         }
-        // What it says to commands that it does not know.
+        // Errors of the driver for commands that it does not know.
         (Some(Errno::INVAL | Errno::NODEV | Errno::OPNOTSUPP), ..) => AttachError::Ublk(format!(
             "the kernel's driver is too old for us, Linux 6.4 or newer is needed: {error}"
         )),
@@ -204,7 +204,7 @@ fn not_added(
     }
 }
 
-/// Whether somebody uses it for himself: a file system that is mounted, a RAID, swap.
+/// Whether the device is in exclusive use: a mounted file system, a RAID, swap.
 fn is_in_use(path: &Path) -> bool {
     let mut options = OpenOptions::new();
     let opened = options.read(true).custom_flags(OFlags::EXCL.bits() as i32).open(path);
@@ -212,12 +212,12 @@ fn is_in_use(path: &Path) -> bool {
 }
 
 impl Node {
-    /// Has the kernel write what is dirty, and the volume flush.
+    /// Makes the kernel write back dirty pages, and the volume flush.
     pub(crate) fn sync(&self) -> io::Result<()> {
         sync(&self.path)
     }
 
-    /// Takes the block device away, and says so to `log` if somebody uses it.
+    /// Removes the block device, and reports to `log` if it is in use.
     pub(crate) fn stop(&self, log: &Log) -> Result<(), AttachError> {
         if is_in_use(&self.path) {
             log("the device is still in use: whoever has it open gets errors from now on");
@@ -228,10 +228,10 @@ impl Node {
         }
     }
 
-    /// Makes its number free, when nobody serves it any more.
+    /// Frees the number of the device once it is no longer served.
     pub(crate) fn forget(&self) {
         if let Ok(mut control) = control() {
-            // It was taken away by whoever stopped it, or is here.
+            // The process that stopped the device has deleted it, or this call does.
             let _ = control.delete(self.number);
         }
     }
@@ -242,8 +242,8 @@ fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NODEV.raw_os_error())
 }
 
-/// Makes what was written to an attached device durable, and takes the device away, or what is left
-/// of it when whoever served it has died.
+/// Makes written data of an attached device durable, and removes the device, or its remains if its
+/// server has died.
 pub(crate) fn detach(path: &Path, number: u32) -> Result<(), AttachError> {
     let mut control = control()?;
     let info = match control.info(number) {
@@ -274,7 +274,7 @@ pub(crate) fn detach(path: &Path, number: u32) -> Result<(), AttachError> {
             _ => {}
         }
     }
-    // The number is free when whoever serves it has ended.
+    // The number is free once the server has ended.
     for _ in 0..STEPS {
         if control.info(number).is_err_and(|error| is_gone(&error)) {
             break;

@@ -1,9 +1,9 @@
 //! A volume as an ordinary file, through FUSE, or as a block device, through ublk: for programs
-//! that know nothing of us.
+//! without a client for our protocols.
 //!
-//! The file is a mount of its own: a file system that is nothing but this one file. Each core that
-//! serves it has a thread with its own lane to the volume and its own channel to the kernel, so
-//! nothing is shared on the way of an I/O. A block device has a queue for each such thread.
+//! The file is a separate mount: a file system that consists of this one file. Each core that
+//! serves the file has a thread with its own lane to the volume and its own channel to the kernel,
+//! so nothing is shared on the way of an I/O. A block device has a queue for each such thread.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -32,17 +32,18 @@ use crate::mount::{Access, Target};
 use crate::wire::Attr;
 use crate::worker::Source;
 
-/// Page size of the kernel. It writes whole pages, so blocks may not be longer.
+/// Page size of the kernel. The kernel writes whole pages, so blocks may not be longer.
 const BLOCK_MAX_BYTES: u32 = 4096;
 
-/// How a volume is attached.
+/// Options of an attached volume.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Other users may access the file as its mode allows. Otherwise only the user who attached it.
+    /// Other users may access the file as its mode allows. Otherwise only the user who attached it
+    /// may.
     pub allow_other: bool,
     /// Read-only, even if the volume can be written.
     pub read_only: bool,
-    /// CPUs that serve, one thread on each.
+    /// CPUs to serve on, one thread on each.
     pub cores: Vec<usize>,
 }
 
@@ -72,7 +73,7 @@ pub(crate) struct Shared {
     pub(crate) log: Log,
 }
 
-/// Where the volume is.
+/// Location of the attached volume.
 pub(crate) enum Place {
     File(Target),
     Device(Node),
@@ -86,7 +87,7 @@ pub enum AttachError {
     Place {
         /// The path.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// Problem, and the remedy.
         why: String,
     },
     /// FUSE is not available.
@@ -184,7 +185,7 @@ fn start(
     Ok(threads)
 }
 
-/// The queues of each thread: that of the CPU on which it runs, and its share of the others.
+/// Queues of each thread: that of the CPU on which it runs, and its share of the others.
 fn share_out(queues: usize, cores: &[usize]) -> Vec<Vec<u16>> {
     let mut shares = vec![Vec::new(); cores.len().max(1)];
     for queue in 0..queues {
@@ -196,7 +197,7 @@ fn share_out(queues: usize, cores: &[usize]) -> Vec<Vec<u16>> {
 }
 
 impl Attached {
-    /// Its canonical path.
+    /// Canonical path of the file or device.
     pub fn file(&self) -> &Path {
         match &self.shared.place {
             Place::File(target) => &target.path,
@@ -204,12 +205,12 @@ impl Attached {
         }
     }
 
-    /// A handle that detaches it.
+    /// A handle that detaches the volume.
     pub fn stopper(&self) -> Stopper {
         Stopper { shared: Arc::clone(&self.shared) }
     }
 
-    /// Waits until it is detached or stopped, and all data is durable.
+    /// Waits until the volume is detached or stopped, and all data is durable.
     ///
     /// # Errors
     ///
@@ -262,11 +263,12 @@ impl Stopper {
     }
 }
 
-/// Makes what was written to an attached file or block device durable, and takes it away.
+/// Makes written data of an attached file or block device durable, and detaches it.
 ///
 /// # Errors
 ///
-/// Nothing is attached there, it is in use, or what was written could not be made durable.
+/// Nothing is attached at the path, the volume is in use, or written data could not be made
+/// durable.
 pub fn detach(path: &Path) -> Result<(), AttachError> {
     match device::number_of(path) {
         Some(number) => device::detach(path, number),

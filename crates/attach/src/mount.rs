@@ -1,4 +1,4 @@
-//! The mount that is the file: by the kernel where we may, else by `fusermount3`.
+//! The mount of the file: by the kernel if permitted, else by `fusermount3`.
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -23,7 +23,7 @@ use crate::sync::{sync, sync_as};
 use crate::wire::IO_MAX_BYTES;
 
 const HELPER: &str = "fusermount3";
-/// Permissions of a file that is created to be mounted over, less the umask.
+/// Permissions of a file that is created as a mount point, minus the umask.
 const FILE_MODE: u32 = 0o666;
 
 /// Access rights of the file.
@@ -36,14 +36,14 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Source field of the mount, which `df` and `findmnt` show, and a `file:` volume that is
-    /// opened on it reads.
+    /// Source field of the mount, which `df` and `findmnt` show, and which a `file:` volume on the
+    /// mount reads.
     fn source(self) -> String {
         format!("drumfire-{}", self.backing)
     }
 }
 
-/// Where the volume is attached.
+/// Mount point of the volume.
 pub(crate) struct Target {
     pub(crate) path: PathBuf,
     point: Point,
@@ -62,7 +62,7 @@ pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel)
         point.unmake();
         error
     };
-    // Nobody can put anything else in the place of a handle.
+    // Nobody can replace the file behind a handle.
     let handle = os::handle_path(&point.file);
     let path = std::fs::read_link(&handle).map_err(|error| unmake(error.into()))?;
     let since = std::fs::metadata(&path).map_or(0, |about| about.mtime().max(0) as u64);
@@ -78,7 +78,7 @@ pub(crate) fn mount(file: &Path, access: Access) -> Result<(Target, FuseChannel)
     Ok((Target { path, point, helped, gone: AtomicBool::new(false), since }, channel))
 }
 
-/// The file that is mounted over.
+/// The file that serves as the mount point.
 #[derive(Debug)]
 struct Point {
     folder: Folder,
@@ -96,7 +96,7 @@ impl Point {
             Ok(there.id == FileAbout::of(&self.file)?.id && there.bytes == 0)
         };
         if self.made && is_it().unwrap_or(false) {
-            // Another process may have removed it.
+            // Another process may have removed the file.
             let _ = self.folder.remove(Path::new(&self.name));
         }
     }
@@ -122,7 +122,7 @@ fn is_dead(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::NOTCONN | Errno::CONNABORTED))
 }
 
-/// Makes sure that there is an empty file. No link of another user leads to it.
+/// Ensures that there is an empty file. No link of another user is followed to it.
 fn prepare(file: &Path) -> Result<Point, AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     match std::fs::metadata(file) {
@@ -149,7 +149,7 @@ fn prepare(file: &Path) -> Result<Point, AttachError> {
     }
 }
 
-/// The file to mount over, which is there or is `made`.
+/// File to mount over, which exists or is `made`.
 fn point(file: &Path, made: bool) -> io::Result<Point> {
     let (folder, name) = os::trusted_place(file)?;
     if made {
@@ -323,7 +323,7 @@ fn owner_of(path: &Path) -> Option<(u32, u32)> {
     Some((id("user_id=")?, id("group_id=")?)).filter(|(user, _)| *user != 0)
 }
 
-/// Undoes the octal escapes of a path there.
+/// Decodes the octal escapes of a path in the mount table.
 fn unescape(text: &str) -> String {
     let codes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     codes.iter().fold(text.to_owned(), |text, (code, letter)| text.replace(code, letter))
@@ -333,7 +333,7 @@ fn unescape(text: &str) -> String {
 pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     if !is_ours(file) {
-        // A link is not followed: whoever may exchange it would choose what is detached.
+        // A link is not followed: its owner could choose what is detached.
         let behind = file.is_symlink().then(|| std::fs::canonicalize(file).ok()).flatten();
         let behind = behind.filter(|behind| is_ours(behind));
         return Err(wrong(match behind {

@@ -1,9 +1,9 @@
 //! Splits a request of the kernel into I/Os of the volume: one in most cases, several in sequence
-//! where it is unaligned or very long.
+//! if the request is unaligned or very long.
 
 use block::{Buf, Geometry, Op, Pool};
 
-/// Longest trim of one I/O.
+/// Maximum bytes of one trim.
 const CLEAR_MAX_BYTES: u64 = 1 << 30;
 
 /// The I/Os of a request.
@@ -11,7 +11,7 @@ const CLEAR_MAX_BYTES: u64 = 1 << 30;
 pub(crate) enum Work {
     /// Read `len` bytes, from an offset within the first block.
     Read { skip: usize, size: usize },
-    /// Write whole blocks; the answer has the length in bytes.
+    /// Writes whole blocks; the answer has the length in bytes.
     Write { size: u32 },
     /// Read-modify-write of the surrounding blocks.
     Patch { patch: Patch, data: Option<Buf>, size: u32, stage: Stage },
@@ -39,12 +39,12 @@ pub(crate) enum Next {
     Io(Op, u64, u32, Option<Buf>),
     /// Done, with the buffer of the last I/O.
     Done(Option<Buf>),
-    /// No buffer is available.
+    /// Out of memory: no buffer is available.
     NoMemory,
 }
 
 impl Work {
-    /// The next step: the first, or the one after an I/O that returned `buf`.
+    /// Next step: the first, or the one after an I/O that returned `buf`.
     pub(crate) fn next(&mut self, geometry: &Geometry, pool: &Pool, buf: Option<Buf>) -> Next {
         match self {
             Work::Read { .. } | Work::Write { .. } => Next::Done(buf),
@@ -144,8 +144,8 @@ impl Patch {
     }
 }
 
-/// The next part of a range to be zeroed: all of its whole blocks at once, or the bytes of a
-/// partial block at its beginning or end.
+/// Next part of a range to zero: all of its whole blocks at once, or the bytes of a partial block
+/// at its start or end.
 pub(crate) fn next_clear(geometry: &Geometry, at: u64, end: u64) -> Result<(u64, u32), Patch> {
     let block = u64::from(geometry.block_bytes);
     let first = at.next_multiple_of(block);

@@ -11,14 +11,14 @@ use crate::AttachError;
 use crate::station::take;
 use crate::wire::{ANSWER_BYTES, Ask, HEAD_BYTES, Request, answer_head};
 
-/// Write data up to this length is copied into a buffer of its own size.
+/// Maximum bytes of write data that are copied into a buffer of their own size.
 const COPIED_BYTES: usize = Pool::MEDIUM_BYTES;
 
-/// A request that wants a reply.
+/// A request that needs a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestId {
     unique: u64,
-    /// Its entry of the ring, if it came by the ring.
+    /// Entry of the ring, if the request came by the ring.
     entry: Option<u32>,
 }
 
@@ -112,7 +112,7 @@ impl Port {
         Ok(())
     }
 
-    /// The next request, if there is one.
+    /// Next request, if there is one.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Port {
         Ok(None)
     }
 
-    /// The data of the last write that was taken, in a buffer of the pool.
+    /// Data of the last write taken, in a buffer of the pool.
     pub(crate) fn take_data(&mut self, id: RequestId, size: usize, pool: &Pool) -> Option<Buf> {
         let data = match (&self.ring, id.entry) {
             (Some(ring), Some(at)) => ring.ring.message(at).data,
@@ -172,7 +172,7 @@ impl Port {
         self.send(id, answer_head(id.unique, errno.raw_os_error(), 0), &[]);
     }
 
-    /// Drops a request that wants no reply.
+    /// Drops a request that needs no reply.
     pub(crate) fn discard(&mut self, id: RequestId) {
         // An entry of the ring is free for the next request only by a reply.
         if id.entry.is_some() {

@@ -1,5 +1,5 @@
-//! The thread of a queue of a block device: it puts the kernel's requests into its lane as they
-//! come, one I/O for each, and answers when they are done.
+//! Thread of a queue of a block device: submits the kernel's requests to its lane as they arrive,
+//! one I/O for each, and answers them on completion.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -13,7 +13,7 @@ use volume::Volume;
 use crate::station::{Station, begin, errno_of};
 use crate::{AttachError, Shared};
 
-/// Serves a queue until the device is stopped. Says when it waits for requests.
+/// Serves a queue until the device is stopped. Signals when it is ready for requests.
 pub(crate) fn run(
     shared: &Shared,
     volume: &dyn Volume,
@@ -24,7 +24,7 @@ pub(crate) fn run(
 ) {
     let set_up = || {
         let depth = usize::from(device.info.depth);
-        // Tags have their own buffers; these are for lanes that need some besides.
+        // Tags have their own buffers; these are for lanes that need additional ones.
         let (station, waker) =
             Station::open(shared, volume, cpu, Pool::new(2 * depth, depth + 2), depth)?;
         let queue = UblkQueue::open(&station.core, &device, queue)?;
@@ -40,7 +40,7 @@ pub(crate) fn run(
         Ok((worker, waker))
     };
     let worker = begin(shared, tell, set_up);
-    // Its node is closed when the last queue is.
+    // The node of the device is closed with its last queue.
     drop(device);
     let Some(mut worker) = worker else { return };
     if let Err(error) = worker.serve(shared) {
@@ -56,7 +56,7 @@ pub(crate) fn run(
 struct Slot {
     op: UblkOp,
     len: u32,
-    /// The tag's buffer, where the I/O has none.
+    /// The tag's buffer, if the I/O has none.
     spare: Option<Buf>,
 }
 
@@ -119,7 +119,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Lets the lane go on, and answers what is done; returns how much that is.
+    /// Drives the lane, and answers completed requests; returns their number.
     fn drive(&mut self) -> io::Result<usize> {
         let mut done = self.station.drive();
         let count = done.len();

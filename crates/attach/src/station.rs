@@ -1,4 +1,4 @@
-//! A thread's lane to the volume, and what is on its way into it.
+//! A thread's lane to the volume, and the I/Os queued for it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,9 +12,9 @@ use volume::Volume;
 
 use crate::{AttachError, Shared};
 
-/// How long a lane may take to end in order.
+/// Time limit for an orderly end of a lane.
 const LEAVING: Nanos = Nanos::from_secs(2);
-/// The tag of a flush that nobody asked for.
+/// Tag of a flush that no request caused.
 const OWN_FLUSH: Tag = Tag(u64::MAX);
 
 /// A lane on the core of its thread.
@@ -29,7 +29,7 @@ pub(crate) struct Station<'a> {
 }
 
 impl<'a> Station<'a> {
-    /// Takes its place on a processor, and a lane for at most `most` I/Os at a time.
+    /// Pins the thread and opens a lane for at most `most` I/Os.
     pub(crate) fn open(
         shared: &'a Shared,
         volume: &dyn Volume,
@@ -55,17 +55,17 @@ impl<'a> Station<'a> {
         Ok((station, waker))
     }
 
-    /// Puts an I/O behind those that the lane is to take next.
+    /// Queues an I/O for the lane.
     pub(crate) fn push(&mut self, io: Io) {
         self.ios.push_back(io);
     }
 
-    /// When the lane wants to be driven without any event of its core.
+    /// Time at which the lane needs to be driven without an event of its core.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.lane.wake()
     }
 
-    /// Gives the lane what is to be done and returns what is, in a list that is to be given
+    /// Submits queued I/Os to the lane and returns completions, in a list that is to be given
     /// [back](Self::give_back).
     pub(crate) fn drive(&mut self) -> Vec<Done> {
         let now = self.core.now();
@@ -97,7 +97,7 @@ impl<'a> Station<'a> {
         }
     }
 
-    /// Makes all durable, and ends the lane in order. `answer` gets what ends meanwhile.
+    /// Makes all data durable, and ends the lane cleanly. `answer` gets the completions meanwhile.
     pub(crate) fn leave(&mut self, mut answer: impl FnMut(Done)) -> Result<(), Fault> {
         let flush = Io { tag: OWN_FLUSH, op: Op::Flush, fua: false, len: 0, offset: 0, buf: None };
         self.ios.push_back(flush);
@@ -129,14 +129,14 @@ impl<'a> Station<'a> {
         count
     }
 
-    /// Waits for news of the lane. A core that is of no more use has none.
+    /// Waits for an event of the lane. False if the core has failed.
     fn turn(&mut self, end: Option<Nanos>) -> bool {
         let until = self.lane.wake().into_iter().chain(end).min();
         self.core.turn(until, &mut Vec::new()).is_ok()
     }
 }
 
-/// Makes a thread's parts, tells whoever waits how that went, and returns them.
+/// Creates a thread's parts, reports the result to the waiting thread, and returns them.
 pub(crate) fn begin<T>(
     shared: &Shared,
     tell: &Sender<Result<(), AttachError>>,
@@ -149,18 +149,18 @@ pub(crate) fn begin<T>(
         }
         Err(error) => (None, Err(error)),
     };
-    // Nobody waits for the others when one could not begin.
+    // The receiver is gone if another thread could not start.
     let _ = tell.send(told);
     parts
 }
 
-/// A buffer of the pool, or why there is none.
+/// A buffer of the pool, or an error.
 pub(crate) fn take(pool: &Pool, len_bytes: usize) -> Result<Buf, AttachError> {
     let full = || io::Error::from(io::ErrorKind::OutOfMemory).into();
     pool.take(len_bytes).ok_or_else(full)
 }
 
-/// What a program is told of a fault.
+/// Errno that a program gets for a fault.
 pub(crate) fn errno_of(fault: Fault) -> Errno {
     match fault {
         Fault::OutOfRange => Errno::INVAL,

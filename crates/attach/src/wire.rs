@@ -2,16 +2,16 @@
 
 /// Major version of the protocol; only the minor version changes.
 pub(crate) const MAJOR: u32 = 7;
-/// Newest minor version that we know: Linux 6.14, with 64-bit flags, mmap of direct I/O files and
+/// Newest supported minor version: Linux 6.14, with 64-bit flags, mmap of direct I/O files and
 /// io_uring.
 const MINOR: u32 = 42;
 pub(crate) const HEADER_BYTES: usize = 40;
 /// Header and arguments of a write; its data follows.
 pub(crate) const HEAD_BYTES: usize = HEADER_BYTES + 40;
 pub(crate) const ANSWER_BYTES: usize = 16;
-/// Longest read or write: with both ends extended to blocks it fits a large buffer.
+/// Maximum bytes of a read or write: with both ends extended to blocks it fits a large buffer.
 pub(crate) const IO_MAX_BYTES: u32 = 128 << 10;
-/// Background requests (asynchronous I/O, readahead) that the kernel has in flight at most.
+/// Maximum background requests (asynchronous I/O, readahead) that the kernel has in flight.
 const BACKGROUND: u16 = 1024;
 const PAGE_BYTES: u32 = 4096;
 
@@ -73,7 +73,7 @@ pub(crate) enum Ask {
     StatFs,
     /// Answered with success, without data.
     Nod,
-    /// Gets no answer.
+    /// A request that gets no reply.
     Silent,
     /// Unknown or malformed.
     Unknown,
@@ -100,8 +100,8 @@ pub(crate) struct Attr {
 }
 
 impl Request {
-    /// Decodes a request: its header, and what stands behind that in two pieces. The data of a
-    /// write are the second piece.
+    /// Decodes a request: its header, and the bytes after it in two pieces. The data of a write are
+    /// the second piece.
     pub(crate) fn parse(header: &[u8; HEADER_BYTES], arguments: &[u8], data: &[u8]) -> Request {
         let body = Body { arguments, data };
         let (opcode, unique) = (u32_at(header, 4), u64_at(header, 8));
@@ -131,7 +131,7 @@ impl Request {
     }
 }
 
-/// The bytes behind the header.
+/// Bytes after the header.
 struct Body<'a> {
     arguments: &'a [u8],
     data: &'a [u8],
@@ -199,12 +199,12 @@ pub(crate) fn answer_head(unique: u64, errno: i32, len: usize) -> [u8; ANSWER_BY
     head
 }
 
-/// What is agreed on of what the kernel offers in INIT.
+/// Features agreed on with the kernel in INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Agreed(u64);
 
 impl Agreed {
-    /// All that we know; requests over io_uring where we can.
+    /// All supported features; requests over io_uring if `ring`.
     pub(crate) fn on(offered: u64, ring: bool) -> Agreed {
         let known = ASYNC_READ | BIG_WRITES | ASYNC_DIO | MAX_PAGES | INIT_EXT;
         let ring = if ring { OVER_IO_URING } else { 0 };

@@ -1,4 +1,4 @@
-//! The thread of a core: takes requests from the kernel, submits them to its lane as I/Os, and
+//! The thread of a core: receives requests from the kernel, submits them to its lane as I/Os, and
 //! answers them on completion.
 
 use std::io;
@@ -20,12 +20,12 @@ use crate::wire::{
 };
 use crate::{AttachError, Shared};
 
-/// Requests in flight on a core, each with a buffer or two beside those of the lane. Further ones
-/// wait in the kernel's queue.
+/// Requests in flight on a core, each with one or two buffers in addition to those of the lane.
+/// Further requests wait in the kernel's queue.
 const SLOTS: usize = 256;
 /// Requests read as one batch: they share one call into the lane.
 const BATCH: usize = 32;
-/// How long the kernel may take to send INIT.
+/// Time limit for the kernel to send INIT.
 const HELLO: Nanos = Nanos::from_secs(5);
 /// Maximum depth of a queue of the ring.
 const QUEUE_DEPTH: usize = 64;
@@ -70,7 +70,7 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<Agreed, AttachError> 
 /// The channel of a thread and its share of the kernel's queues.
 pub(crate) struct Source {
     pub(crate) channel: FuseChannel,
-    /// Queues to serve over io_uring; none if INIT did not agree on it.
+    /// Queues to serve over io_uring; empty if INIT did not agree on it.
     pub(crate) queues: Vec<u16>,
 }
 
@@ -84,8 +84,7 @@ impl Source {
     }
 }
 
-/// The depth of each queue: 1 for a CPU that is offline, which sends no requests; the slots are
-/// shared by the others.
+/// Depth of each queue: 1 for an offline CPU, which sends no requests; the others share the slots.
 fn depths(queues: &[u16], online: &[usize]) -> Vec<(u16, usize)> {
     let is_online = |queue: u16| online.contains(&usize::from(queue));
     let busy = queues.iter().filter(|queue| is_online(**queue)).count();
@@ -180,7 +179,7 @@ impl Worker<'_> {
         Ok(taken)
     }
 
-    /// Answers a request at once where it needs no I/O; otherwise begins its I/Os.
+    /// Answers a request at once if it needs no I/O; otherwise starts its I/Os.
     fn begin(&mut self, id: RequestId, ask: Ask) {
         match ask {
             Ask::Read { offset, size } => self.begin_read(id, offset, size),
@@ -209,7 +208,7 @@ impl Worker<'_> {
         *self.attr.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// As for a block device: truncating to zero, as `>` does, changes nothing.
+    /// Sets attributes as on a block device: truncating to zero, as `>` does, changes nothing.
     fn set_attr(&mut self, id: RequestId, set: SetAttr) {
         if set.size.is_some_and(|size| size != 0 && size != self.station.geometry.bytes()) {
             return self.port.refuse(id, Errno::INVAL);
@@ -246,7 +245,7 @@ impl Worker<'_> {
         }
         let patch = Patch::around(&self.station.geometry, offset, size);
         if !patch.is_whole() && direct {
-            // As for a block device.
+            // Misaligned direct writes fail, as on a block device.
             return self.port.refuse(id, Errno::INVAL);
         }
         let pool = self.station.core.pool();
@@ -264,7 +263,7 @@ impl Worker<'_> {
     fn begin_clear(&mut self, id: RequestId, offset: u64, len: u64, mode: u32) {
         let end = offset.saturating_add(len);
         let op = match mode & !KEEP_SIZE {
-            // Room is there already.
+            // The range is allocated already.
             0 if end <= self.station.geometry.bytes() => return self.port.answer(id, &[]),
             0 => return self.port.refuse(id, Errno::NOSPC),
             PUNCH_HOLE if self.station.geometry.trim_zeroes => Op::Trim,
@@ -288,13 +287,14 @@ impl Worker<'_> {
         self.station.push(Io { tag: Tag(at as u64), op, fua: false, len, offset, buf });
     }
 
-    /// Begins a request that may take several I/Os.
+    /// Starts a request that may need several I/Os.
     fn start(&mut self, id: RequestId, work: Work) {
         let at = self.hold(id, work);
         self.go_on(at, None);
     }
 
-    /// Begins the next I/O of a request, or answers it. `buf` is the buffer of the last I/O.
+    /// Starts the next I/O of a request, or answers the request. `buf` is the buffer of the last
+    /// I/O.
     fn go_on(&mut self, at: usize, buf: Option<Buf>) {
         let Some(slot) = &mut self.slots[at] else { return };
         match slot.work.next(&self.station.geometry, self.station.core.pool(), buf) {
@@ -324,7 +324,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Lets the lane go on, and answers what is done; returns how many I/Os those are.
+    /// Drives the lane, and answers completed requests; returns the number of I/Os.
     fn drive(&mut self) -> usize {
         let mut done = self.station.drive();
         let count = done.len();

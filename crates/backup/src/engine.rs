@@ -34,27 +34,27 @@ use crate::way::Way;
 pub enum Codec {
     /// LZ4; incompressible data are stored as they are.
     Lz4,
-    /// None.
+    /// No compression.
     Stored,
 }
 
 /// Options of a backup.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Reader threads, 1 or more; each has one read in flight.
+    /// Number of reader threads, 1 or more; each has one read in flight.
     pub readers: u32,
     /// Compressor threads, 1 or more.
     pub compressors: u32,
-    /// Writes in flight, 1 or more: as many threads for a file, one thread for a volume.
+    /// Writes in flight, 1 or more: one thread each for a file, one thread in all for a volume.
     pub writers: u32,
-    /// Buffers before compression, and as many after it; 1 or more.
+    /// Number of buffers before compression, and of buffers after it; 1 or more.
     pub buffers: u32,
     /// Longest extent of a source in bytes: a multiple of 64 KiB, up to
     /// [`TRANSFER_MAX_BYTES`](crate::format::TRANSFER_MAX_BYTES).
     pub transfer_bytes: u32,
     /// Compression.
     pub codec: Codec,
-    /// Reads files with `O_DIRECT` where their file system supports it.
+    /// Reads files with `O_DIRECT` if their file system supports it.
     pub direct: bool,
 }
 
@@ -75,7 +75,7 @@ pub struct Outcome {
     pub stages: [(Stage, Times); 3],
     /// The bottleneck.
     pub limit: Limit,
-    /// CPU use meanwhile.
+    /// CPU use of the host during the backup.
     pub host: Host,
 }
 
@@ -91,14 +91,13 @@ pub struct Host {
 }
 
 /// Backs up `entries` to `target`. `tell` gets the progress; `stop` is called before each read. The
-/// earlier content of a volume is given up when the first data of the sources were read. A file
+/// earlier content of a volume is overwritten when the first data of the sources were read. A file
 /// still has to be [published](Target::publish).
 ///
 /// # Errors
 ///
 /// Errors of the target and the system, and [`BackupError::Stopped`]: a volume then holds an
-/// incomplete backup. A source that cannot be read is not an error: its [`Fate`](crate::Fate)
-/// tells.
+/// incomplete backup. An unreadable source is not an error: its [`Fate`](crate::Fate) reports it.
 pub fn run(
     entries: &[Entry],
     target: &Target,
@@ -152,7 +151,7 @@ pub fn run(
     })
 }
 
-/// The least that the target must hold: the old backup is not given up for one that cannot fit.
+/// Minimum size of the backup: an old one is not overwritten for one that cannot fit.
 fn least_bytes(entries: &[Entry], options: &Options, align: usize) -> u64 {
     let transfer = u64::from(options.transfer_bytes);
     let frame = |bytes: u64| {
@@ -165,7 +164,7 @@ fn least_bytes(entries: &[Entry], options: &Options, align: usize) -> u64 {
         let last = if rest > 0 { frame(rest) } else { 0 };
         (bytes / transfer).saturating_mul(frame(transfer)).saturating_add(last)
     };
-    // Holes take nothing, and a source that may have some may have nothing else.
+    // Holes use no space, and a source that may have some may have nothing else.
     let dense = entries.iter().filter(|entry| !entry.is_sparse && entry.kind.has_data());
     dense.map(of).fold(align as u64, u64::saturating_add)
 }
@@ -253,7 +252,7 @@ fn stages(shared: &Shared) -> [(Stage, Times); 3] {
     })
 }
 
-/// Says that a thread of a stage is leaving, however it does.
+/// Signals that a thread of a stage ends, also by a panic.
 struct Leaving<'s, 'a> {
     shared: &'s Shared<'a>,
     stage: Stage,

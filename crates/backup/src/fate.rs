@@ -1,4 +1,4 @@
-//! The fate of a source during a backup, and the parts of it that the backup lacks.
+//! Fate of a source during a backup, and its parts that are missing in the backup.
 
 use std::fmt;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Fate of a source during the backup, from best to worst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// All that was listed was read.
+    /// All listed data were read.
     Whole,
     /// The file grew; its listed length was backed up.
     Grew {
@@ -15,13 +15,13 @@ pub enum Fate {
     },
     /// The file was truncated; the rest was backed up.
     Shrank,
-    /// The file was deleted before its turn: nothing of it was backed up.
+    /// The file was deleted before its turn: none of its data were backed up.
     Vanished,
     /// Neither file, folder nor link: a socket, pipe or device.
     Skipped,
-    /// The name leads to something other than what was listed, which was not read.
+    /// The name leads to another file than the listed one; that file was not read.
     Changed(String),
-    /// The source cannot be read, or parts of it cannot.
+    /// The source or parts of it cannot be read.
     Unreadable(String),
 }
 
@@ -31,7 +31,7 @@ impl Fate {
         matches!(self, Fate::Changed(_) | Fate::Unreadable(_))
     }
 
-    /// Replaces this fate by a worse one. Of two equally bad ones the first stays.
+    /// Replaces this fate with a worse one. Of two equally bad ones the first is kept.
     pub(crate) fn worsen(&mut self, other: Fate) {
         if other.rank() > self.rank() {
             *self = other;
@@ -81,13 +81,13 @@ pub enum GapKind {
 /// A part of a source without data in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// Why.
+    /// Reason of the gap.
     pub kind: GapKind,
     /// Bytes of the source.
     pub range: Range<u64>,
 }
 
-/// Sorts gaps, and joins those of one kind that touch.
+/// Sorts gaps, and joins adjacent ones of one kind.
 pub(crate) fn joined(mut gaps: Vec<Gap>) -> Vec<Gap> {
     gaps.sort_unstable_by_key(|gap| gap.range.start);
     let mut all: Vec<Gap> = Vec::with_capacity(gaps.len());

@@ -6,8 +6,8 @@
 //! | head | frame | frame | … | index |
 //! ```
 //!
-//! The head is written as "in flight" before the first frame and as "complete" last. Frames stand
-//! in the order in which they were read and compressed. Numbers are little-endian, checksums are
+//! The head is written as "in flight" before the first frame and as "complete" last. Frames are in
+//! the order in which they were read and compressed. Numbers are little-endian, checksums are
 //! CRC-32C, and compressed data are one block of LZ4, without LZ4's own frame.
 //!
 //! | at | bytes | of the head |
@@ -39,7 +39,7 @@ pub mod index;
 
 use crc_fast::CrcAlgorithm::Crc32Iscsi;
 
-/// Least alignment of all parts, in bytes; volumes with longer blocks have theirs.
+/// Minimum alignment of all parts, in bytes; volumes with longer blocks have theirs.
 pub const ALIGN: usize = 4096;
 /// Bytes of a head in use.
 const HEAD_BYTES: usize = 64;
@@ -47,13 +47,14 @@ const HEAD_BYTES: usize = 64;
 pub const FRAME_HEAD_BYTES: usize = 64;
 /// Longest extent of a source in a frame, in bytes.
 pub const TRANSFER_MAX_BYTES: u32 = 16 << 20;
-/// Most entries of an index: bounds memory if it is damaged.
+/// Maximum entries of an index: bounds memory if the index is damaged.
 pub const ENTRIES_MAX: u32 = 1 << 24;
 /// Longest index in bytes.
 pub const INDEX_MAX_BYTES: u64 = 1 << 30;
 const MAGIC: &[u8; 16] = b"drumfire backup\n";
 const FRAME_MAGIC: &[u8; 4] = b"DFBF";
-/// Version 1 had neither fates nor gaps: whether a file was whole cannot be read from it.
+/// Version of the format. Version 1 had neither fates nor gaps, so it does not record whether a
+/// file was complete.
 const VERSION: u32 = 2;
 
 /// CRC-32C.
@@ -86,7 +87,7 @@ pub struct Head {
 }
 
 impl Head {
-    /// Encodes it into `block`, and zeroes the rest.
+    /// Encodes the head into `block`, and zeroes the rest.
     pub fn put(&self, block: &mut [u8]) {
         block.fill(0);
         block[..16].copy_from_slice(MAGIC);
@@ -102,11 +103,11 @@ impl Head {
         put32(block, HEAD_BYTES - 4, crc);
     }
 
-    /// Decodes it.
+    /// Decodes a head.
     ///
     /// # Errors
     ///
-    /// Why it is invalid: no head, another version or damage.
+    /// The reason why the head is invalid: no head, another version or damage.
     pub fn take(block: &[u8]) -> Result<Head, String> {
         if block.len() < HEAD_BYTES || &block[..16] != MAGIC {
             return Err("no backup found".to_owned());
@@ -168,7 +169,7 @@ pub struct FrameHead {
 }
 
 impl FrameHead {
-    /// Encodes it into `frame`.
+    /// Encodes the header into `frame`.
     pub fn put(&self, frame: &mut [u8]) {
         let head = &mut frame[..FRAME_HEAD_BYTES];
         head.fill(0);
@@ -189,7 +190,7 @@ impl FrameHead {
     ///
     /// # Errors
     ///
-    /// Why it is invalid: damaged, misplaced or of another backup.
+    /// The reason why the frame is invalid: damaged, at a wrong offset or of another backup.
     pub fn take(bytes: &[u8], at: u64, head: &Head) -> Result<FrameHead, String> {
         if bytes.len() < FRAME_HEAD_BYTES || &bytes[..4] != FRAME_MAGIC {
             return Err("no frame found".to_owned());

@@ -1,11 +1,11 @@
 //! Backs up database files to one file or volume: reads many in parallel, compresses and writes
-//! them, and reports how long each stage waited for the others. [`restore()`] reads it back.
+//! them, and reports how long each stage waited for the others. [`restore()`] reads a backup back.
 //!
 //! Files are read as they are at that moment: a running database needs its own means to make
 //! them consistent, as PostgreSQL has `pg_backup_start`.
 //!
-//! Folders of sources and restores may belong to others, who swap names meanwhile; an archive may
-//! be forged. Both are reached by the handles of folders only ([`os::Folder`]).
+//! Folders of sources and restores may belong to other users, who may swap names meanwhile; an
+//! archive may be forged. All files are opened only through handles of folders ([`os::Folder`]).
 #![forbid(unsafe_code)]
 
 mod engine;
@@ -42,7 +42,7 @@ pub enum BackupError {
     /// A named source cannot be read.
     #[error("{path}: {error}", path = path.display())]
     Source {
-        /// Its path.
+        /// Path of the source.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -56,9 +56,9 @@ pub enum BackupError {
     /// The target cannot be written or read.
     #[error("{name}: {why}")]
     Target {
-        /// Its name.
+        /// Name of the target.
         name: String,
-        /// What failed.
+        /// Reason of the failure.
         why: String,
     },
     /// The target is a file that exists.
@@ -73,16 +73,16 @@ pub enum BackupError {
     /// The volume is too small.
     #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
     Full {
-        /// Its name.
+        /// Name of the target.
         name: String,
         /// Bytes of the sources.
         wanted: u64,
-        /// Bytes of them written.
+        /// Bytes of the sources that were written.
         kept: u64,
         /// Bytes of the target.
         capacity: u64,
     },
-    /// More than an index holds.
+    /// The backup has more entries than an index holds.
     #[error(
         "more files and folders than a backup holds ({max}), or more bad extents: back up a part",
         max = format::ENTRIES_MAX
@@ -94,15 +94,15 @@ pub enum BackupError {
     /// There is no complete backup.
     #[error("{name}: {why}")]
     Unusable {
-        /// Its name.
+        /// Name of the backup.
         name: String,
-        /// What is wrong.
+        /// Description of the damage.
         why: String,
     },
     /// A restore would overwrite something, or cannot write.
     #[error("{path}: {error}", path = path.display())]
     Place {
-        /// Its path.
+        /// Path of the file or folder.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -110,12 +110,12 @@ pub enum BackupError {
     /// A restore has failed on its way.
     #[error("{error}; what was restored until then is in {left}", left = left.display())]
     Unfinished {
-        /// Why.
+        /// Error that ended the restore.
         error: Box<BackupError>,
-        /// The folder.
+        /// Folder with the files restored so far.
         left: PathBuf,
     },
-    /// The user has stopped it.
+    /// The user has stopped the operation.
     #[error("stopped: what was written is not whole")]
     Stopped,
     /// The system refused memory or threads.
@@ -124,7 +124,7 @@ pub enum BackupError {
 }
 
 impl BackupError {
-    /// Whether the user has stopped it.
+    /// Whether the user has stopped the operation.
     pub fn is_stopped(&self) -> bool {
         match self {
             BackupError::Stopped => true,

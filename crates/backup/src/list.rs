@@ -1,5 +1,5 @@
-//! Lists what is below the folders that a user names, by the handles of the folders: one that its
-//! owner swaps meanwhile leads nowhere else.
+//! Lists the files below the folders that a user names, by handles of folders: a folder that its
+//! owner replaces meanwhile leads nowhere else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -24,7 +24,7 @@ use crate::source::{Entry, Origin, Root, fate_of};
 pub struct Skip {
     /// Files by their device and inode number.
     pub files: Vec<FileId>,
-    /// Names of the target: its folder, and a name in it.
+    /// Names of the target: its folder, and a name in that folder.
     pub names: Vec<(FileId, OsString)>,
 }
 
@@ -40,8 +40,8 @@ impl Skip {
 ///
 /// # Errors
 ///
-/// A path in `paths` cannot be read, or is the target; what is found below may be reported as
-/// unreadable. [`BackupError::Stopped`] if `stop` says so.
+/// A path in `paths` cannot be read, or is the target; entries below may be reported as unreadable.
+/// [`BackupError::Stopped`] if `stop` returns true.
 pub fn list(
     paths: &[PathBuf],
     skip: &Skip,
@@ -85,7 +85,7 @@ fn is_target(skip: &Skip, path: &Path, id: FileId) -> bool {
     path.file_name().is_some_and(|name| skip.holds(folder, name, id))
 }
 
-/// `name`, or the first of `name-2`, `name-3` … that is not taken.
+/// `name`, or the first free one of `name-2`, `name-3` …
 fn free_name(name: &OsStr, taken: &mut BTreeSet<OsString>) -> PathBuf {
     let mut free = name.to_owned();
     for number in 2.. {
@@ -115,7 +115,7 @@ struct Waiting {
 }
 
 impl List<'_> {
-    /// Adds the folder that a user named, and all below it.
+    /// Adds the folder that a user named, and everything below it.
     fn walk(
         &mut self,
         path: &Path,
@@ -125,8 +125,7 @@ impl List<'_> {
     ) -> Result<(), BackupError> {
         let fail = |error| BackupError::Source { path: path.to_owned(), error };
         let about = folder.about().map_err(fail)?;
-        // A folder that was named must be readable; an unreadable one below it is noted in the
-        // backup.
+        // A named folder must be readable; an unreadable one below it is recorded in the backup.
         folder.names().map_err(fail)?;
         let mut waiting = vec![Waiting { path: PathBuf::new(), about, link: None }];
         while let Some(next) = waiting.pop() {
@@ -205,7 +204,7 @@ impl List<'_> {
         Ok(())
     }
 
-    /// Adds a file, or a further name of one.
+    /// Adds a file, or a hard link to one.
     fn file(&mut self, path: PathBuf, from: Origin, about: &FileAbout) -> Result<(), BackupError> {
         let number = self.entries.len() as u32;
         let first = match about.links > 1 {
@@ -225,7 +224,7 @@ impl List<'_> {
     }
 }
 
-/// Opens a folder that is still the one that was listed.
+/// Opens a folder if it is still the listed one.
 fn open_same(top: &Folder, path: &Path, id: FileId) -> Result<Folder, Fate> {
     let folder = top.folder(path).map_err(|error| fate_of(&error))?;
     match folder.about() {
@@ -235,7 +234,7 @@ fn open_same(top: &Folder, path: &Path, id: FileId) -> Result<Folder, Fate> {
     }
 }
 
-/// Properties of what has a name in a folder, and where it leads if it is a symbolic link.
+/// Properties of an entry of a folder, and its target if it is a symbolic link.
 fn look(folder: &Folder, name: &OsStr) -> io::Result<(FileAbout, Option<PathBuf>)> {
     let name = Path::new(name);
     let about = folder.look(name)?;

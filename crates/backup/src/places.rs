@@ -1,5 +1,5 @@
-//! Bytes of a file that are accounted for: a set of ranges. Counting bytes is not enough, as two
-//! equal extents would stand for a missing one.
+//! Set of ranges of a file that are accounted for. Counting bytes is not enough: two equal extents
+//! would cover for a missing one.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,12 +7,12 @@ use std::ops::Range;
 /// A set of ranges that do not overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Places {
-    /// The start of each range, and its end. Ranges that touch are one.
+    /// Start and end of each range. Adjacent ranges are merged.
     ranges: BTreeMap<u64, u64>,
 }
 
 impl Places {
-    /// Adds a range, unless it is empty or overlaps one that is there.
+    /// Adds a range, unless it is empty or overlaps an existing one.
     #[must_use]
     pub fn claim(&mut self, range: Range<u64>) -> bool {
         let before = self.ranges.range(..=range.start).next_back().map(|(s, e)| (*s, *e));

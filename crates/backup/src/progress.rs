@@ -1,4 +1,4 @@
-//! How far a backup or restore is: told at each tenth, and of long ones in between.
+//! Progress of a backup or restore: reported at each tenth, and of long ones in between.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -8,12 +8,12 @@ use os::Clock;
 /// Longest silence while bytes are processed.
 const SILENCE: Nanos = Nanos::from_secs(5);
 
-/// How far it is.
+/// Progress so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Whole percent.
     pub percent: u32,
-    /// A tenth is complete; otherwise nothing was said for some seconds.
+    /// A tenth is complete; otherwise nothing was reported for some seconds.
     pub is_tenth: bool,
     /// Bytes processed: read, or found to be a hole, truncated or unreadable.
     pub done_bytes: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Meter<'a> {
     total_bytes: u64,
     done_bytes: AtomicU64,
     tenths: AtomicU32,
-    /// Time of the last word, in nanoseconds.
+    /// Time of the last report, in nanoseconds.
     told_at: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Tells the end, if it was not told.
+    /// Reports the end, if it was not reported.
     pub(crate) fn end(&self) {
         if self.tenths.swap(10, Ordering::Relaxed) < 10 {
             self.say(100, true, self.total_bytes);

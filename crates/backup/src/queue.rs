@@ -8,7 +8,7 @@ pub struct Queue<T> {
     state: Mutex<QueueState<T>>,
     /// There is an item, or no more will come.
     news: Condvar,
-    /// There is room, or no more are taken.
+    /// Signalled when there is room, or no more items are accepted.
     room: Condvar,
 }
 
@@ -22,7 +22,7 @@ struct QueueState<T> {
 }
 
 impl<T> Queue<T> {
-    /// A queue of at most `limit` items, given by `givers` threads.
+    /// A queue of at most `limit` items, from `givers` threads.
     pub fn new(limit: usize, givers: usize) -> Queue<T> {
         let state =
             QueueState { items: VecDeque::with_capacity(limit), limit, givers, ended: false };
@@ -36,8 +36,7 @@ impl<T> Queue<T> {
         queue
     }
 
-    /// Appends an item, and waits while the queue is full. Gives it back if the queue has
-    /// ended.
+    /// Appends an item, waiting while the queue is full. Returns the item if the queue has ended.
     pub fn give(&self, item: T) -> Result<(), T> {
         let mut state = self.lock();
         while state.items.len() >= state.limit && !state.ended {
@@ -51,7 +50,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Takes the first item, and waits for one. `None` if no more will come.
+    /// Takes the first item, waiting for one if the queue is empty. `None` if no more will come.
     pub fn take(&self) -> Option<T> {
         let mut state = self.lock();
         loop {
@@ -79,7 +78,7 @@ impl<T> Queue<T> {
         item
     }
 
-    /// A giving thread has ended.
+    /// Unregisters a thread that gave items.
     pub fn leave(&self) {
         let mut state = self.lock();
         state.givers = state.givers.saturating_sub(1);

@@ -1,5 +1,5 @@
 //! Reads a whole backup: verifies the checksum of each frame, and that the frames of each file
-//! cover exactly what the index says that they do; and restores the files if wanted.
+//! cover exactly the ranges in the index; and restores the files if requested.
 //!
 //! Nothing in a backup is trusted: it may be damaged or forged.
 
@@ -21,16 +21,16 @@ use crate::progress::{Meter, Tell};
 use crate::target::Target;
 use crate::way::{Stop, Way};
 
-/// Least bytes per read.
+/// Minimum bytes per read.
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// Verifies a backup. With `into` also restores its files into a new folder. Damages are reported;
-/// everything else is restored, and the folder keeps a name that says that it is incomplete.
+/// everything else is restored, and the folder keeps a name that marks it as incomplete.
 ///
 /// # Errors
 ///
-/// Errors of the target and the folder, that there is no complete backup, and
-/// [`BackupError::Stopped`]. [`BackupError::Unfinished`] says what a restore has left.
+/// Errors of the target and the folder, an error if there is no complete backup, and
+/// [`BackupError::Stopped`]. [`BackupError::Unfinished`] has the path of an interrupted restore.
 pub fn restore(
     target: &Target,
     into: Option<Destination>,
@@ -61,8 +61,8 @@ pub fn restore(
     })
 }
 
-/// Whether there is a backup that lacks nothing, as far as its index says. Of one that an older
-/// version wrote that is not known, and it counts as whole.
+/// Whether there is a backup without missing data, according to its index. Backups of older
+/// versions do not record missing data, and count as complete.
 pub(crate) fn is_whole(target: &Target) -> bool {
     let never = || false;
     let Ok(mut way) = target.way(&never) else { return false };

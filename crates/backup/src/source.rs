@@ -1,5 +1,6 @@
-//! Sources: files, folders and volumes, and what becomes of each during a backup. A running
-//! database goes on meanwhile: files vanish, grow and shrink, which is reported and stops nothing.
+//! Sources: files, folders and volumes, and the fate of each during a backup. A running database
+//! continues meanwhile: files vanish, grow and shrink, which is reported and does not stop the
+//! backup.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -20,10 +21,10 @@ pub struct Entry {
     pub kind: Kind,
     /// Relative to the folder of a restore.
     pub path: PathBuf,
-    /// Bytes when it was listed.
+    /// Size in bytes at the time of listing.
     pub listed_bytes: u64,
     pub(crate) from: Origin,
-    /// Device and inode number of the file that was listed. A volume has none.
+    /// Device and inode number of the listed file. A volume has none.
     pub(crate) id: Option<FileId>,
     /// The file has other names, which may be among the sources.
     pub(crate) has_names: bool,
@@ -45,7 +46,7 @@ struct State {
     gid: u32,
 }
 
-/// Where its bytes come from.
+/// Origin of the bytes.
 pub(crate) enum Origin {
     /// A path that the user named.
     Named(PathBuf),
@@ -69,7 +70,7 @@ impl Root {
         Ok((Arc::new(Root { path: path.to_owned(), id }), folder))
     }
 
-    /// Opens it again.
+    /// Opens the folder again.
     ///
     /// # Errors
     ///
@@ -121,7 +122,7 @@ impl Entry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its fate so far.
+    /// Fate of the source so far.
     pub fn fate(&self) -> Fate {
         self.state().fate.clone()
     }
@@ -131,7 +132,7 @@ impl Entry {
         self.read_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of holes that were found so far.
+    /// Bytes of holes found so far.
     pub fn hole_bytes(&self) -> u64 {
         let state = self.state();
         let holes = state.gaps.iter().filter(|gap| gap.kind == GapKind::Hole);
@@ -144,7 +145,7 @@ impl Entry {
         gaps.into_iter().filter(|gap| gap.kind == GapKind::Unread).map(|gap| gap.range).collect()
     }
 
-    /// Worsens its fate.
+    /// Records a fate of the source, if it is worse than the current one.
     pub(crate) fn note(&self, fate: Fate) {
         self.state().fate.worsen(fate);
     }
@@ -167,12 +168,12 @@ impl Entry {
         self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether one more failed read may be tried again in pieces, of `most` in all.
+    /// Whether one more failed read may be retried in pieces, of `most` in all.
     pub(crate) fn may_salvage(&self, most: u32) -> bool {
         self.salvages.fetch_add(1, Ordering::Relaxed) < most
     }
 
-    /// Takes permissions and owner as they are now: what is read now is as private as that.
+    /// Records the current permissions and owner: the data read now are as private as that.
     pub(crate) fn note_owner(&self, about: &FileAbout) {
         let mut state = self.state();
         (state.mode, state.uid, state.gid) = (about.mode, about.uid, about.gid);
@@ -209,7 +210,7 @@ impl Entry {
     }
 }
 
-/// Entries of the index for all sources. A further name of a file that was not kept is not kept.
+/// Index entries of all sources. A hard link to a file without an entry has none.
 pub(crate) fn kept(entries: &[Entry]) -> Vec<Kept> {
     let mut all: Vec<Kept> = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -229,7 +230,7 @@ pub fn add_volume(entries: &mut Vec<Entry>, name: &str, volume: Arc<dyn Volume>)
     entries.push(Entry::of_volume(PathBuf::from(name), volume));
 }
 
-/// The fate of a file that is not opened for this reason.
+/// Fate of a file that cannot be opened for this reason.
 pub(crate) fn fate_of(error: &io::Error) -> Fate {
     let is = |code: Errno| error.raw_os_error() == Some(code.raw_os_error());
     if error.kind() == ErrorKind::NotFound {
@@ -247,7 +248,7 @@ pub(crate) fn fate_of(error: &io::Error) -> Fate {
     }
 }
 
-/// Properties of what is not known.
+/// Placeholder for unknown properties.
 fn nothing() -> FileAbout {
     FileAbout {
         id: (0, 0),

@@ -35,11 +35,11 @@ pub struct Times {
     pub working: Nanos,
     /// Waiting for input of the stage before.
     pub starved: Nanos,
-    /// Waiting for room in the stage behind.
+    /// Time waiting for room in the next stage.
     pub blocked: Nanos,
-    /// On a CPU.
+    /// Time on a CPU.
     pub cpu: Nanos,
-    /// Runnable, waiting for a CPU, whatever for.
+    /// Time runnable, waiting for a CPU, whatever for.
     pub queued: Nanos,
 }
 
@@ -89,7 +89,7 @@ pub struct Watch {
     clock: Clock,
     last: Nanos,
     times: Times,
-    /// Its runnable time at the start.
+    /// Runnable time of the thread at the start.
     queued_before: Nanos,
 }
 
@@ -109,12 +109,13 @@ impl Watch {
         lap
     }
 
-    /// The time since the last call was work.
+    /// Counts the time since the last call as work.
     pub fn worked(&mut self) {
         self.times.working.0 += self.lap().0;
     }
 
-    /// Of `places` in flight, `busy` were working and the rest starved.
+    /// Splits the time since the last call: `busy` of `places` in flight were working, the rest
+    /// starved.
     pub fn shared(&mut self, busy: usize, places: usize) {
         let lap = self.lap().0;
         let worked = lap * busy as u64 / places.max(1) as u64;
@@ -122,12 +123,12 @@ impl Watch {
         self.times.starved.0 += lap - worked;
     }
 
-    /// The time since the last call was spent waiting for input.
+    /// Counts the time since the last call as waiting for input.
     pub fn starved(&mut self) {
         self.times.starved.0 += self.lap().0;
     }
 
-    /// The time since the last call was spent waiting for room.
+    /// Counts the time since the last call as waiting for room.
     pub fn blocked(&mut self) {
         self.times.blocked.0 += self.lap().0;
     }
@@ -146,14 +147,14 @@ impl Watch {
 pub enum Limit {
     /// This stage: its threads waited least for the others.
     Stage(Stage),
-    /// CPUs: no stage worked all the time, as one lacked CPU time.
+    /// CPUs: no stage worked all the time, because one lacked CPU time.
     Processors,
     /// The hand-over: no stage worked all the time, as they waited for each other.
     HandOver,
 }
 
-/// Least share of working, or of being on a CPU or runnable, that makes a bottleneck, in
-/// percent.
+/// Minimum share of working, or of being on a CPU or runnable, that makes a stage the bottleneck,
+/// in percent.
 const BUSY_PERCENT: f64 = 80.0;
 
 /// Finds the bottleneck by waiting times: the stage the others wait for hardly waits.

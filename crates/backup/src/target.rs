@@ -1,7 +1,7 @@
 //! The target of a backup, and the source of a restore.
 //!
-//! A file is written under no name and takes its name when all of it is durable: until then an
-//! older backup of this name stays whole.
+//! A file is written without a name and gets its name when all of it is durable: until then an
+//! older backup of this name stays complete.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::list::{Skip, open_named};
 use crate::restore::is_whole;
 use crate::way::{NoWay, Stop, Way};
 
-/// Suffix of a backup that lacks data, where a whole one has the name.
+/// Suffix of an incomplete backup, if a complete one has the name.
 const PARTIAL: &str = ".partial";
 /// Longest name of a file in Linux, in bytes.
 pub(crate) const NAME_MAX_BYTES: usize = 255;
@@ -30,7 +30,7 @@ pub struct Target {
     place: Sink,
 }
 
-/// The file that a new one replaces, locked as an image is: nobody serves it meanwhile.
+/// The file that a new one replaces, locked like an image so that it is not served meanwhile.
 struct Replaced {
     path: PathBuf,
     id: Option<FileId>,
@@ -44,12 +44,12 @@ enum Sink {
     Volume(Arc<dyn Volume>),
 }
 
-/// Where a finished backup is.
+/// Location of a finished backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Published {
-    /// Where it was to be.
+    /// The requested path.
     There,
-    /// Beside an older backup that is whole, because this one lacks data.
+    /// A path next to an older, complete backup, because this one lacks data.
     Beside(PathBuf),
 }
 
@@ -60,12 +60,13 @@ impl Target {
     }
 
     /// A file that is [published](Self::publish) at the end, over an existing one only with
-    /// `replace`. `direct` uses `O_DIRECT` where the file system supports it. Nothing that has this
-    /// name is touched.
+    /// `replace`. `direct` uses `O_DIRECT` if the file system supports it. An existing file of this
+    /// name is not touched.
     ///
     /// # Errors
     ///
-    /// Errors of the system; that the file exists, is no file, or is an image that somebody uses.
+    /// Errors of the system, and errors if the file exists, is not a regular file, or is an image
+    /// in use.
     pub fn create(path: &Path, replace: bool, direct: bool) -> Result<Target, BackupError> {
         let name = path.display().to_string();
         let fail = |why: String| BackupError::Target { name: name.clone(), why };
@@ -104,7 +105,7 @@ impl Target {
         Ok(Target::of_file(path.display().to_string(), file))
     }
 
-    /// A volume, and the name its user gave it.
+    /// A volume, and its name as given by the user.
     pub fn volume(name: &str, volume: Arc<dyn Volume>) -> Target {
         Target { name: name.to_owned(), place: Sink::Volume(volume) }
     }
@@ -113,22 +114,22 @@ impl Target {
         Target { name, place: Sink::File(Arc::new(file)) }
     }
 
-    /// The name its user gave it.
+    /// Name as given by the user.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether it discards all.
+    /// Whether the target discards all data.
     pub fn is_null(&self) -> bool {
         matches!(self.place, Sink::Null)
     }
 
-    /// Whether it is a volume, which has lanes.
+    /// Whether the target is a volume, which has lanes.
     pub(crate) fn is_volume(&self) -> bool {
         matches!(self.place, Sink::Volume(_))
     }
 
-    /// Files that must not be backed up: the target itself, and older ones of its names.
+    /// Files that must not be backed up: the target itself, and older ones with its names.
     pub fn skip(&self) -> Skip {
         let Sink::New { file, new, .. } = &self.place else { return Skip::default() };
         let id = |about: io::Result<FileAbout>| about.map(|about| about.id).ok();
@@ -139,8 +140,8 @@ impl Target {
         Skip { files: id(FileAbout::of(file)).into_iter().collect(), names }
     }
 
-    /// Gives a finished file its name. One that lacks data (`whole` is false) does not replace an
-    /// older one that lacks none: it gets another name, which says so.
+    /// Gives a finished file its name. A file that lacks data (`whole` is false) does not replace
+    /// an older complete one: the new file gets another name, which marks it as incomplete.
     ///
     /// # Errors
     ///
@@ -182,7 +183,7 @@ impl Target {
         }
     }
 
-    /// Capacity in bytes: the longest backup it holds.
+    /// Capacity in bytes: the maximum size of a backup.
     pub(crate) fn capacity_bytes(&self) -> u64 {
         match &self.place {
             Sink::Null => u64::MAX,
@@ -204,7 +205,7 @@ impl Target {
         }
     }
 
-    /// A thread's access to it.
+    /// A thread's access to the target.
     pub(crate) fn way<'a>(&self, stop: Stop<'a>) -> Result<Way<'a>, BackupError> {
         match &self.place {
             Sink::Null => Ok(Way::Null),
@@ -222,7 +223,7 @@ impl Target {
 }
 
 impl Replaced {
-    /// Locks a file, if there is one. One that this user may not read cannot be locked.
+    /// Locks a file, if there is one. A file that this user may not read cannot be locked.
     fn lock(path: &Path, id: Option<FileId>) -> Result<Replaced, OpenError> {
         let mut locks = Locks::default();
         let uri = Uri::File(FileUri { path: path.to_owned(), ..FileUri::default() });
@@ -233,7 +234,7 @@ impl Replaced {
     }
 }
 
-/// The name of a backup that lacks data.
+/// Name of an incomplete backup.
 fn partial_name(name: &OsStr) -> OsString {
     let kept = name.len().min(NAME_MAX_BYTES - PARTIAL.len());
     let mut beside = OsStr::from_bytes(&name.as_bytes()[..kept]).to_owned();
@@ -241,7 +242,7 @@ fn partial_name(name: &OsStr) -> OsString {
     beside
 }
 
-/// Why no file can be begun in the folder of the target.
+/// Reason why no file can be created in the folder of the target.
 fn not_begun(error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
@@ -253,7 +254,7 @@ fn not_begun(error: &io::Error) -> String {
     format!("{error}{remedy}")
 }
 
-/// Why `--replace` does not replace what has the name of the target.
+/// Reason why `--replace` does not replace the entry with the target's name.
 fn not_replaced(kind: FileKind) -> &'static str {
     match kind {
         FileKind::Link => "is a symbolic link, which is not replaced: name the file itself",

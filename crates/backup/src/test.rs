@@ -1,4 +1,4 @@
-//! Backups and restores from end to end: what comes back, and what is said of the rest.
+//! Backups and restores from end to end: restored data, and reports about the rest.
 
 mod forged;
 mod partial;

@@ -19,7 +19,7 @@ const CLOSING: Nanos = Nanos::from_secs(1);
 /// Buffers the lanes may borrow, of both sizes.
 const POOL: usize = 256;
 
-/// Whether the user wants an end.
+/// Whether the user requested a stop.
 pub(crate) type Stop<'a> = &'a dyn Fn() -> bool;
 
 /// Access of one thread to the bytes.
@@ -35,15 +35,16 @@ pub(crate) enum Way<'a> {
 /// A read that failed.
 pub(crate) struct ReadError {
     pub(crate) why: String,
-    /// The buffer, unless an I/O may still have it.
+    /// The buffer, unless an I/O may still use it.
     pub(crate) buf: Option<Buf>,
-    /// Nothing more can be read this way: begin another one.
+    /// No more can be read this way: open another one.
     pub(crate) lost: bool,
 }
 
-/// Why there is no way to a volume.
+/// Reason why there is no way to a volume.
 pub(crate) enum NoWay {
-    /// This host lacks what every volume needs, such as memory: nothing is known of the volume.
+    /// This host lacks a resource that every volume needs, such as memory: nothing is known about
+    /// the volume.
     Host(io::Error),
     /// The volume cannot be reached.
     Volume(String),
@@ -60,7 +61,7 @@ impl<'a> Way<'a> {
         Ok(Way::Lane(Box::new(Waited { core, lane, ios, in_flight, last, stop })))
     }
 
-    /// Writes the first `len` bytes of `buf`, and gives it back.
+    /// Writes the first `len` bytes of `buf`, and returns it.
     pub(crate) fn write(&mut self, at: u64, buf: Buf, len: usize) -> Result<Buf, String> {
         match self {
             Way::Null => Ok(buf),
@@ -148,7 +149,7 @@ impl Waited<'_> {
         self.core.turn(Some(wake), &mut ready).map_err(|error| format!("io_uring: {error}"))
     }
 
-    /// Why an I/O failed.
+    /// Describes the failure of an I/O.
     pub(crate) fn words(&self, fault: Fault, cause: Cause) -> String {
         let broken = self.lane.broken().filter(|_| fault.is_lost()).map(str::to_owned);
         let words = broken.or_else(|| self.lane.words_of(cause));

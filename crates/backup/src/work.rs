@@ -1,6 +1,6 @@
 //! Hands out extents of the sources to readers: each has its own source while there are enough,
 //! then helps with the longest. A file is opened at its turn, by the handle of its folder, and is
-//! read only if it is the one that was listed.
+//! read only if it is the listed one.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -16,7 +16,7 @@ use crate::list::open_named;
 use crate::progress::Meter;
 use crate::source::{Entry, Origin, Root, fate_of};
 
-/// Most holes that are kept as holes: each takes 17 bytes of the index. Further ones are read as
+/// Maximum holes that are kept as holes: each takes 17 bytes of the index. Further ones are read as
 /// data.
 const HOLES_MAX: usize = 1 << 22;
 
@@ -27,7 +27,7 @@ pub(crate) struct Part {
     pub(crate) len: usize,
     /// The open file; `None` for a volume, which has a lane.
     pub(crate) file: Option<Arc<File>>,
-    /// The extent is the last one of its source.
+    /// Whether this is the last extent of its source.
     pub(crate) last: bool,
 }
 
@@ -70,7 +70,7 @@ impl<'a> Work<'a> {
         Work { entries, transfer_bytes, direct, meter, state: Mutex::default() }
     }
 
-    /// The next extent for a reader, whose source is remembered in `mine`.
+    /// Next extent for a reader, whose current source is in `mine`.
     pub(crate) fn take(&self, mine: &mut Option<usize>) -> Option<Part> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -94,7 +94,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Hands out no more of this source, and returns what was not handed out.
+    /// Stops handing out extents of this source, and returns the remaining range.
     pub(crate) fn cut(&self, entry: usize) -> Range<u64> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(index) = state.open.iter().position(|open| open.entry == entry) else {
@@ -114,7 +114,7 @@ impl<'a> Work<'a> {
             open.data_end = open.end;
             return;
         }
-        // Where it cannot be told, reading tells.
+        // If holes are not reported, the range is read.
         let data = os::next_data(file, open.at..open.end).unwrap_or(open.at..open.end);
         let align = ALIGN as u64;
         let start = (data.start / align * align).max(open.at);
@@ -165,7 +165,7 @@ impl<'a> Work<'a> {
         None
     }
 
-    /// Opens a file that was listed, by another of its names if this one is gone.
+    /// Opens a listed file, by another of its names if this one is gone.
     fn open_listed(
         &self,
         number: usize,
@@ -183,7 +183,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Opens a file by one of its names, if it is the one that was listed.
+/// Opens a file by one of its names, if it is the listed one.
 fn open(
     entry: &Entry,
     name: &Entry,
@@ -214,7 +214,7 @@ fn open(
     Ok(file)
 }
 
-/// Opens with `O_DIRECT` if that is wanted and the file system has it.
+/// Opens with `O_DIRECT` if that is requested and the file system supports it.
 fn with_direct(direct: bool, open: impl Fn(i32) -> io::Result<File>) -> io::Result<File> {
     match direct.then(|| open(os::O_DIRECT)) {
         Some(Err(error)) if error.kind() == ErrorKind::InvalidInput => open(0),
@@ -223,7 +223,7 @@ fn with_direct(direct: bool, open: impl Fn(i32) -> io::Result<File>) -> io::Resu
     }
 }
 
-/// Notes what a file that was read to its end has become.
+/// Checks how a file that was read to its end has changed.
 pub(crate) fn look_again(entry: &Entry, file: &File) {
     let Ok(about) = FileAbout::of(file) else { return };
     if about.bytes > entry.listed_bytes {
@@ -263,7 +263,7 @@ mod test {
         assert_eq!(part(&mut two), Some((2, 0, 1000, false)));
         assert_eq!(part(&mut one), Some((1, 1000, 1000, false)));
         assert_eq!(part(&mut one), Some((1, 2000, 1000, true)));
-        // The first thread has nothing left, and c vanished: the thread helps with b.
+        // The first thread has no source left, and c vanished: the thread helps with b.
         assert_eq!(part(&mut one), Some((2, 1000, 1000, false)));
         assert_eq!(part(&mut two), Some((2, 2000, 1000, false)));
         assert_eq!(work.cut(2), 3000..5000);
@@ -271,7 +271,7 @@ mod test {
         assert_eq!(entries[3].fate(), Fate::Vanished);
     }
 
-    /// Each file of `d` was listed; `swap` then does something to it. The fate that comes of it.
+    /// Fate of each file after `swap` has changed the listed `d`.
     fn fate_after(swap: impl Fn(&Scratch)) -> (Fate, Option<Vec<u8>>) {
         let scratch = Scratch::new();
         scratch.file("d/sub/file", b"listed text");

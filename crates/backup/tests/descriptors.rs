@@ -1,5 +1,5 @@
-//! A volume that cannot be reached for want of something in this host fails the whole backup: it
-//! may be good. A program of its own, because its descriptors are limited.
+//! A volume that cannot be reached because this host lacks a resource fails the whole backup: the
+//! volume may be good. A separate program, because its descriptors are limited.
 
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
@@ -14,10 +14,10 @@ use volume::{OpenError, Volume};
 
 const BYTES: u64 = 1 << 20;
 
-/// A volume whose reads take all descriptors.
+/// A volume whose reads use all descriptors.
 struct Greedy;
 
-/// Lanes that were made.
+/// Number of lanes created.
 static LANES: AtomicU32 = AtomicU32::new(0);
 
 impl Volume for Greedy {
@@ -61,7 +61,7 @@ impl Lane for GreedyLane {
     }
 }
 
-/// From now on this process can open nothing more.
+/// Prevents this process from opening further files.
 fn limit_descriptors() {
     let Ok(next) = std::fs::File::open("/dev/null") else { return };
     let current = Some(next.as_raw_fd() as u64);

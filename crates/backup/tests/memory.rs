@@ -1,4 +1,4 @@
-//! A reader that gets no more memory fails the whole backup. A program of its own, because its
+//! A reader that gets no more memory fails the whole backup. A separate program, because its
 //! address space is limited.
 
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use volume::{OpenError, Volume};
 
 const BYTES: u64 = 64 << 20;
 
-/// A volume whose first read takes all memory, keeps its buffer and fails.
+/// A volume whose first read uses all memory, keeps its buffer and fails.
 struct Greedy;
 
 impl Volume for Greedy {
@@ -59,7 +59,7 @@ impl Lane for GreedyLane {
     }
 }
 
-/// From now on this process may map less than a transfer more than it has.
+/// Limits the address space of this process to less than one more transfer.
 fn limit_memory() {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();

@@ -1,10 +1,9 @@
-//! Parts: what drives, adapters, links, servers and software are known to do.
+//! Catalogue of parts: published figures of drives, adapters, links, servers and software.
 //!
-//! The figures stand in `data/*.toml` and are compiled in. A figure has a value, an interval, a
-//! unit, the condition it holds under, what kind of knowledge it is, and a source: without a
-//! source it does not load. Sources that contradict each other stand side by side; the first is
-//! the one that is used, and the interval in use spans them all. What nobody published is absent,
-//! never guessed.
+//! The figures are in `data/*.toml`, compiled in. A figure has a value, an interval, a unit, the
+//! condition of its measurement, its kind of knowledge, and a source: a figure without a source is
+//! refused. Figures of sources that contradict each other are all kept; the first one is used, and
+//! the interval in use covers all of them. Figures that nobody published are absent, never guessed.
 //!
 //! ```
 //! let catalogue = catalogue::Catalogue::shipped();
@@ -40,13 +39,13 @@ pub use stats::Kind;
 /// Parts and sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Catalogue {
-    /// By their ids.
+    /// Parts by their ids.
     pub parts: BTreeMap<String, Arc<Part>>,
-    /// By their keys.
+    /// Sources by their keys.
     pub sources: BTreeMap<String, Source>,
 }
 
-/// The files that are compiled in, by name.
+/// Compiled-in files: name and text.
 const FILES: &[(&str, &str)] = &[
     ("sources.toml", include_str!("../data/sources.toml")),
     ("drives.toml", include_str!("../data/drives.toml")),
@@ -65,11 +64,11 @@ const FILES: &[(&str, &str)] = &[
 ];
 
 impl Catalogue {
-    /// The one that is compiled in.
+    /// Returns the built-in catalogue.
     ///
     /// # Panics
     ///
-    /// If it does not load, which a test of this crate rules out.
+    /// If a compiled-in file is invalid, which a test of this crate rules out.
     pub fn shipped() -> Catalogue {
         static READ: OnceLock<Catalogue> = OnceLock::new();
         let read = || {
@@ -83,40 +82,41 @@ impl Catalogue {
         READ.get_or_init(read).clone()
     }
 
-    /// Adds the sources and parts of a file, called `name` in messages. A part that is known
-    /// already is replaced, so that users can correct one.
+    /// Adds the sources and parts of a file, called `name` in messages. A part with the id of a
+    /// known one replaces it, so that users can correct parts.
     ///
     /// # Errors
     ///
-    /// [`CatalogueError`] with file, line and reason; nothing is added then.
+    /// [`CatalogueError`] with file, line and reason; the catalogue is unchanged then.
     pub fn add(&mut self, name: &str, text: &str) -> Result<(), CatalogueError> {
         read::add(self, name, text)
     }
 
-    /// Puts prices before those that are known: `[price]` with a part and dollars in each line,
-    /// under `source`, where they are from, and `date`, when they held.
+    /// Adds prices, in dollars, which replace the known prices of their parts. The text has a table
+    /// `[price]` with a line per part, `source`, the origin of the prices, and `date`, the day,
+    /// month or year for which they are valid.
     ///
     /// # Errors
     ///
-    /// [`CatalogueError`] with file, line and reason; nothing is added then.
+    /// [`CatalogueError`] with file, line and reason; the catalogue is unchanged then.
     pub fn add_prices(&mut self, name: &str, text: &str) -> Result<(), CatalogueError> {
         prices::add(self, name, text)
     }
 
-    /// Puts a price of one's own before those that are known, in dollars.
+    /// Replaces the price of a part by the user's own, in dollars.
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// A message with the reason.
     pub fn set_price(&mut self, part: &str, dollars: f64) -> Result<(), String> {
         prices::set(self, part, dollars)
     }
 
-    /// The part of this id or alias, whatever its case.
+    /// Returns the part with this id or alias, ignoring case.
     ///
     /// # Errors
     ///
-    /// [`UnknownPart`], with names that resemble it.
+    /// [`UnknownPart`], with similar ids.
     pub fn part(&self, name: &str) -> Result<&Part, UnknownPart> {
         let lower = name.trim().to_lowercase();
         let same = |other: &String| other.to_lowercase() == lower;
@@ -126,20 +126,20 @@ impl Catalogue {
             .ok_or_else(|| UnknownPart { name: name.to_owned(), near: self.near(&lower) })
     }
 
-    /// Ids of parts that resemble a name.
+    /// Returns the ids of parts similar to a name, at most five.
     fn near(&self, lower: &str) -> Vec<String> {
         resembling(lower, self.parts.values().map(|part| &**part))
     }
 
-    /// The drives whose ids resemble a name, for messages.
+    /// Returns the ids of drives similar to a name, at most five, for messages.
     pub fn drives_near(&self, name: &str) -> Vec<String> {
         let drives = self.parts.values().filter(|part| part.class == Class::Drive);
         resembling(&name.trim().to_lowercase(), drives.map(|part| &**part))
     }
 }
 
-/// At most five ids that resemble a name in lower case: those a typing mistake or two away and
-/// those that begin with the name, then those with most of its words in their id or full name.
+/// Returns at most five ids similar to a lower-case name: first ids within two typing errors of the
+/// name, or that begin with it, then those with most of its words in the id or the full name.
 fn resembling<'a>(lower: &str, parts: impl Iterator<Item = &'a Part>) -> Vec<String> {
     let words: Vec<&str> =
         lower.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 2).collect();
@@ -154,7 +154,7 @@ fn resembling<'a>(lower: &str, parts: impl Iterator<Item = &'a Part>) -> Vec<Str
         let name = part.name.to_lowercase();
         let missing = |word: &&&str| !part.id.contains(**word) && !name.contains(**word);
         let missing = words.iter().filter(missing).count();
-        // More than any typing mistakes that count.
+        // Ranks after all ids within two typing errors.
         (missing < words.len()).then_some(10 + missing)
     };
     let ranked = parts.filter_map(|part| Some((rank(part)?, &part.id)));
@@ -163,13 +163,13 @@ fn resembling<'a>(lower: &str, parts: impl Iterator<Item = &'a Part>) -> Vec<Str
     near.into_iter().take(5).map(|(_, id)| id.clone()).collect()
 }
 
-/// No part has this name.
+/// Error of a lookup: no part has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no part is called '{name}'{}; `drumfire catalogue list` names all", hint(.near))]
 pub struct UnknownPart {
-    /// What was asked for.
+    /// Name looked up.
     pub name: String,
-    /// Ids that resemble it.
+    /// Ids similar to the name.
     pub near: Vec<String>,
 }
 

@@ -1,17 +1,17 @@
-//! Text of files for display: one line, without control characters.
+//! Display of text from files: one line, without control characters.
 
 use serde::{Deserialize, Deserializer};
 
-/// A text for display: control characters become dots.
+/// Returns a text for display, control characters replaced by dots.
 pub fn shown(text: &str) -> String {
     text.chars().map(|letter| if letter.is_control() { '·' } else { letter }).collect()
 }
 
-/// Reads a text as it will be [`shown`].
+/// Deserialises a string as [`shown`] returns it.
 ///
 /// # Errors
 ///
-/// What the text comes from says.
+/// Errors of the deserialiser.
 pub fn read<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(shown(&String::deserialize(from)?))
 }

@@ -12,59 +12,59 @@ use crate::quantity_named;
 /// A figure that one source gives for a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// In base units: bytes, seconds, per second, dollars, watts.
+    /// Value in base units: bytes, seconds, per second, dollars, watts.
     pub value: f64,
     /// Lower end of the interval, in base units.
     pub low: f64,
     /// Upper end of the interval, in base units.
     pub high: f64,
-    /// The value in the source's unit.
+    /// Value in the source's unit.
     pub given: f64,
     /// The source's unit.
     pub unit: String,
-    /// Condition: size, mix, depth, state of the drive.
+    /// Condition of the measurement: size, mix, depth, state of the drive.
     pub condition: String,
     /// Kind of knowledge.
     pub kind: Kind,
     /// Key of its source.
     pub source: String,
-    /// When it was published; "unknown" if the source does not say.
+    /// Date of publication of the figure; "unknown" if the source has none.
     pub date: String,
-    /// File and line.
+    /// File and line of the figure.
     pub at: String,
 }
 
-/// Where figures come from.
+/// Source of figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Source {
     /// Author, title, address, page.
     pub title: String,
-    /// When it was published; "unknown" if it does not say.
+    /// Date of publication of the source; "unknown" if it has none.
     pub date: String,
-    /// Second-hand or anonymous.
+    /// True if the source is second-hand or anonymous.
     pub weak: bool,
 }
 
-/// What a part is.
+/// Class of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Stores.
+    /// Storage device.
     Drive,
-    /// Connects drives, or a storage network, to a host.
+    /// Adapter that connects drives, or a storage network, to a host.
     Adapter,
-    /// Connects a host to a network.
+    /// Network adapter of a host.
     Nic,
-    /// A kind of wire: what a lane or a port of it carries.
+    /// Type of link, with the data rate of a lane or port.
     Link,
-    /// A host.
+    /// Host.
     Server,
     /// Software stack, which sets the CPU time of an I/O.
     Software,
 }
 
 impl Class {
-    /// The word for it.
+    /// Returns the class in lower case, as in data files.
     pub fn word(self) -> &'static str {
         match self {
             Class::Drive => "drive",
@@ -76,7 +76,7 @@ impl Class {
         }
     }
 
-    /// The word with its article: "a drive", "an adapter".
+    /// Returns the class with its article: "a drive", "an adapter".
     pub(crate) fn with_article(self) -> &'static str {
         match self {
             Class::Drive => "a drive",
@@ -92,36 +92,36 @@ impl Class {
 /// A part with all its figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Part {
-    /// Its name on command lines and in bills.
+    /// Id of the part on command lines and in bills.
     pub id: String,
-    /// Other names for it.
+    /// Other names of the part.
     pub aliases: Vec<String>,
-    /// In full.
+    /// Full name.
     pub name: String,
-    /// What it is.
+    /// Class of the part.
     pub class: Class,
-    /// What a drive is connected by, one of [`INTERFACES`]; empty for other parts.
+    /// Interface of a drive, one of [`INTERFACES`]; empty for other parts.
     pub interface: String,
     /// Remarks on the figures.
     pub note: String,
-    /// When it could be bought new; `None` if that is not told, as of a part of one's own.
+    /// Years in which the part was sold new; `None` if unknown, as for parts that users define.
     pub sold: Option<Sold>,
-    /// By quantity, the figure in use first.
+    /// Figures by quantity, the one in use first.
     pub figures: BTreeMap<String, Vec<Figure>>,
 }
 
-/// What a drive may be connected by.
+/// Interfaces of drives.
 pub const INTERFACES: [&str; 6] = ["sata", "sas", "pcie", "network", "usb", "mmc"];
 
-/// Other words for them, as people say them.
+/// Other names of interfaces, with the name in [`INTERFACES`].
 const CALLED: [(&str, &str); 5] =
     [("nvme", "pcie"), ("m.2", "pcie"), ("u.2", "pcie"), ("sd", "mmc"), ("emmc", "mmc")];
 
-/// The interface that a word names, in any case; the error says which words do.
+/// Returns the interface of this name, ignoring case.
 ///
 /// # Errors
 ///
-/// All words.
+/// A message that lists all names.
 pub fn interface_named(word: &str) -> Result<&'static str, String> {
     let lower = word.to_ascii_lowercase();
     let called = CALLED.iter().find(|(other, _)| *other == lower);
@@ -134,26 +134,26 @@ pub fn interface_named(word: &str) -> Result<&'static str, String> {
     })
 }
 
-/// The year that the catalogue was last looked through for what is still sold.
+/// Year in which the catalogue's sales dates were last reviewed.
 pub const TODAY: u32 = 2026;
 
-/// When a part could be bought new, as far as is known to the year. Documents say it as files do:
-/// `2009-2011`, `2024-`, `never`.
+/// Years in which a part was sold new, as far as known. In documents and data files: `2009-2011`,
+/// `2024-`, `never`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sold {
-    /// From a year on, to another one if its maker has ended it.
+    /// Sold from one year to another, or still sold.
     Years {
-        /// First year.
+        /// First year of sale.
         from: u32,
-        /// Last year; `None` if it still is.
+        /// Last year of sale; `None` if the part is still sold.
         to: Option<u32>,
     },
-    /// A prototype, or a name that stands for what a bill describes itself.
+    /// Never sold: a prototype, or a name for parts that a bill describes itself.
     Never,
 }
 
 impl Sold {
-    /// Reads `2009-2011`, `2024-`, `2012` or `never`; `None` for what is neither.
+    /// Parses `2009-2011`, `2024-`, `2012` or `never`; `None` for any other text.
     pub fn parse(text: &str) -> Option<Sold> {
         let year = |text: &str| text.parse().ok().filter(|year| (1950..=2100).contains(year));
         match text.split_once('-') {
@@ -167,7 +167,7 @@ impl Sold {
         }
     }
 
-    /// Whether it was sold in that year.
+    /// Returns whether the part was sold in this year.
     pub fn in_year(self, year: u32) -> bool {
         match self {
             Sold::Years { from, to } => from <= year && to.is_none_or(|to| year <= to),
@@ -175,7 +175,7 @@ impl Sold {
         }
     }
 
-    /// In words.
+    /// Returns the years of sale in words.
     pub fn words(self) -> String {
         match self {
             Sold::Years { from, to: None } => format!("sold since {from}"),
@@ -196,28 +196,28 @@ impl Serialize for Sold {
     }
 }
 
-/// A figure as calculations use it: the first source's value, the interval of all.
+/// A figure as calculations use it: the value of the first source, the interval of all sources.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Known {
-    /// In base units.
+    /// Value in base units.
     pub value: f64,
-    /// The lowest that a source allows.
+    /// Lower end of the sources' intervals, in base units.
     pub low: f64,
-    /// The highest that a source allows.
+    /// Upper end of the sources' intervals, in base units.
     pub high: f64,
-    /// How the value is known.
+    /// Kind of knowledge of the value.
     pub kind: Kind,
     /// Key of the source of the value.
     pub source: String,
 }
 
 impl Part {
-    /// Whether it could be bought new in that year: what does not say so could be.
+    /// Returns whether the part was sold new in this year; true if its years of sale are unknown.
     pub fn sold_in(&self, year: u32) -> bool {
         self.sold.is_none_or(|sold| sold.in_year(year))
     }
 
-    /// The figure of `quantity`, one of [`QUANTITIES`]; `None` if nothing is.
+    /// Returns the figure of `quantity`, one of [`QUANTITIES`]; `None` if the part has none.
     pub fn known(&self, quantity: &str) -> Option<Known> {
         let Some(all) = self.figures.get(quantity) else {
             debug_assert!(quantity_named(quantity).is_some(), "{quantity} is no quantity");
@@ -230,7 +230,7 @@ impl Part {
         Some(Known { value: first.value, low, high, kind: first.kind, source })
     }
 
-    /// The value of a quantity, in base units.
+    /// Returns the value of a quantity, in base units; `None` if the part has none.
     pub fn value(&self, quantity: &str) -> Option<f64> {
         self.known(quantity).map(|known| known.value)
     }

@@ -1,9 +1,9 @@
-//! Values as people read them.
+//! Values with readable units.
 
 use crate::Quantity;
 use crate::unit::Dimension;
 
-/// A value in a unit that people read, chosen by size: `35.0k IOPS`, `880 µs`, `4.00 GB/s`.
+/// Formats a value with a unit of its magnitude: `35.0k IOPS`, `880 µs`, `4.00 GB/s`.
 pub fn pretty(value: f64, quantity: &Quantity) -> String {
     let scaled = |steps: &[(f64, &str)]| {
         let step = steps.iter().find(|(size, _)| value >= *size * 0.9995).or(steps.last());
@@ -27,7 +27,7 @@ pub fn pretty(value: f64, quantity: &Quantity) -> String {
     }
 }
 
-/// Three or four figures, without zeros that say nothing.
+/// Formats a value with three or four significant digits; whole numbers have no decimals.
 pub fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         v if v == v.round() && v < 1e6 => 0,

@@ -1,4 +1,4 @@
-//! Prices of the day: a file of them with its date, and single ones.
+//! Current prices: a file of them with its date, and single prices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use toml::Spanned;
 use crate::read::{CatalogueError, line_of, syntax};
 use crate::{Catalogue, Figure, Kind, Source};
 
-/// Highest plausible price, in dollars.
+/// Maximum plausible price, in dollars.
 const DOLLARS_MAX: f64 = 1e7;
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ pub(crate) fn set(to: &mut Catalogue, part: &str, dollars: f64) -> Result<(), St
     put(to, part, dollars, ("the command line", "as given", "--price"))
 }
 
-/// `2026`, `2026-11` or `2026-11-25`.
+/// Returns whether `date` has the form `2026`, `2026-11` or `2026-11-25`.
 fn dated(date: &str) -> bool {
     let lengths = [4, 2, 2];
     let parts: Vec<&str> = date.split('-').collect();
@@ -82,7 +82,7 @@ fn put(
     let known = Source { title, date: date.to_owned(), weak: false };
     to.sources.entry(source.to_owned()).or_insert(known);
     if let Some(part) = to.parts.get_mut(&id) {
-        // Older prices do not count.
+        // The new price replaces all older ones.
         Arc::make_mut(part).figures.insert("price".to_owned(), vec![figure]);
     }
     Ok(())

@@ -1,7 +1,8 @@
-//! A drive of the catalogue as a profile: stages of service made of its published figures.
+//! Device profile of a drive of the catalogue: service stages derived from its published figures.
 //!
-//! Three points are kept: the rated IOPS of 4 KiB at depth, the latency of a lone I/O, and the
-//! bandwidth of long ones. Reads and writes of a mix share the medium, as in `plan`.
+//! The profile reproduces three points: the rated IOPS of 4 KiB at depth, the latency at queue
+//! depth 1, and the bandwidth of large I/Os. Reads and writes of a mix share the medium, as in
+//! `plan`.
 
 use std::fmt::Write as _;
 
@@ -10,7 +11,7 @@ use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
 
 use crate::{Catalogue, Class, Part, pretty, quantity_named};
 
-/// Figures that a profile needs.
+/// Figures that the profile of a drive needs.
 const NEEDED: [&str; 6] = [
     "read_iops",
     "write_iops",
@@ -19,31 +20,32 @@ const NEEDED: [&str; 6] = [
     "read_bandwidth",
     "write_bandwidth",
 ];
-/// Figures that a disk's mechanics need.
+/// Figures that the profile of a disk needs for its mechanics.
 const ARM: [&str; 5] = ["rpm", "average_seek", "full_seek", "track_seek", "read_bandwidth"];
-/// Figures that such a disk may have as well.
+/// Optional figures of a disk.
 const BESIDE: [&str; 4] = ["average_write_seek", "command_time", "cache", "queue_depth"];
-/// The part of its cache that a disk fills ahead of what is read: the rest holds other places.
+/// Share of a disk's cache filled by read-ahead; the rest holds data of other offsets.
 const AHEAD: f64 = 0.5;
-/// The length that ratings in IOPS hold for, in bytes.
+/// I/O size of ratings in IOPS, in bytes.
 const RATED: f64 = 4096.0;
-/// The length at which bandwidth holds where one server does command and bytes, in bytes.
+/// I/O size of bandwidth ratings if one server handles both command and transfer, in bytes.
 const LONG: f64 = 131_072.0;
-/// With so many reads in flight for each bank, all banks are busy.
+/// Reads in flight per bank at which all banks are busy.
 const FULL: f64 = 4.0;
-/// Contention of n reads on banks taken by chance, times the banks: as many are busy then as
-/// [`model::laws::banks_per_s`] says at n = banks / 4, banks and 2 × banks, within 6 %.
+/// Contention of the stage of the banks, times the number of banks. With this value the stage has
+/// the throughput of n random reads by [`model::laws::banks_per_s`], at n = banks / 4, banks and 2
+/// × banks, within 6 %.
 const COLLISIONS: f64 = 0.6;
 
-/// A part has no profile.
+/// Reason why a part has no profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoProfile {
-    /// It is not a drive.
+    /// The part is not a drive.
     #[error("{id} is {}: only drives have profiles", class.with_article())]
     Class {
-        /// Which part.
+        /// Id of the part.
         id: String,
-        /// What it is.
+        /// Class of the part.
         class: Class,
     },
     /// Figures that a profile needs are unpublished.
@@ -53,28 +55,28 @@ pub enum NoProfile {
         .missing.join(", ")
     )]
     Figures {
-        /// Which part.
+        /// Id of the drive.
         id: String,
-        /// The missing quantities.
+        /// Missing quantities.
         missing: Vec<&'static str>,
     },
-    /// Its figures contradict each other.
+    /// Figures of the drive contradict each other.
     #[error("{id} cannot be emulated: {reason}; correct its figures in a file for --parts")]
     Figure {
-        /// Which part.
+        /// Id of the drive.
         id: String,
-        /// What is wrong.
+        /// Contradiction found.
         reason: String,
     },
 }
 
 impl Part {
-    /// What the drive takes for an I/O, by its figures. Nothing is supposed: a figure that nobody
-    /// published is no zero.
+    /// Returns the service times of the drive's I/Os by its figures. Unpublished figures are not
+    /// assumed: a missing figure is not 0.
     ///
     /// # Errors
     ///
-    /// [`NoProfile`], with what is missing.
+    /// [`NoProfile`], with the missing quantities.
     pub fn profile(&self) -> Result<Profile, NoProfile> {
         let id = self.id.clone();
         if self.class != Class::Drive {
@@ -101,7 +103,7 @@ impl Part {
         Ok(profile)
     }
 
-    /// The disk as one stage, if the figures of its mechanics are known.
+    /// Returns the disk as one stage, if the figures of its mechanics are known.
     fn arm(&self) -> Option<Stage> {
         let [rpm, average_seek_s, full_seek_s, settle_s, bytes_per_s] =
             ARM.map(|quantity| self.value(quantity).map(short));
@@ -118,14 +120,15 @@ impl Part {
         Some(Stage { head: Some(head), shape: Scatter::Fixed, ..stage("disk", Width::Count(1)) })
     }
 
-    /// What takes a disk's commands while its arm moves, if anybody published how long.
+    /// Returns the stage of a disk's controller, which processes commands while the arm moves, if
+    /// the command time is published.
     fn controller(&self) -> Option<Stage> {
         let command = Cost { each_s: short(self.value("command_time")?), per_byte_s: 0.0 };
         let shape = Scatter::Fixed;
         Some(Stage { read: command, write: command, shape, ..stage("controller", ONE) })
     }
 
-    /// The stages of a drive without an arm.
+    /// Returns the stages of a drive without an arm.
     fn flash(&self) -> Vec<Stage> {
         let [read, write] = ["read", "write"].map(|op| {
             let figure = |what: &str| self.value(&format!("{op}_{what}")).unwrap_or(f64::INFINITY);
@@ -133,8 +136,8 @@ impl Part {
         });
         let mut stages =
             vec![Stage { read: read.medium, write: write.medium, ..stage("medium", ONE) }];
-        // Reads find their data in banks by chance, so that a few in flight collide; writes are
-        // taken in by a buffer, and a SATA link is slower than a few banks are.
+        // Reads hit banks at random, so that even a few in flight collide. Writes go to a buffer,
+        // and a SATA link is slower than a few banks: these stages have no queue.
         if read.wait_s > 0.0 {
             let banks = (read.wait_s + read.medium.each_s) / read.medium.each_s;
             let read = Cost { each_s: read.wait_s, per_byte_s: 0.0 };
@@ -162,7 +165,7 @@ impl Part {
 
 const ONE: Width = Width::Count(1);
 
-/// A stage without service time yet.
+/// Returns a stage without service times.
 fn stage(name: &str, servers: Width) -> Stage {
     Stage {
         name: name.to_owned(),
@@ -181,11 +184,11 @@ fn stage(name: &str, servers: Width) -> Stage {
 
 /// Service times of an I/O.
 struct Times {
-    /// At the one server that the rating in IOPS is that of.
+    /// Time at the single server that limits the rated IOPS.
     medium: Cost,
-    /// What a lone I/O takes beyond, in seconds.
+    /// Additional latency of an I/O at queue depth 1, in seconds.
     wait_s: f64,
-    /// On the link, in seconds per byte; 0 where the medium pays for bytes.
+    /// Time on the link, in seconds per byte; 0 if the medium's time includes the transfer.
     link_per_byte_s: f64,
 }
 
@@ -197,8 +200,9 @@ impl Times {
             let medium = Cost { each_s, per_byte_s: 0.0 };
             return Times { medium, wait_s, link_per_byte_s: per_byte_s };
         }
-        // A lone I/O is quicker than command and bytes one after the other: one server does both,
-        // at the rating for short I/Os and at the bandwidth for long ones.
+        // The latency at queue depth 1 is shorter than command plus transfer: one server handles
+        // both, with the time of the IOPS rating for small I/Os and of the bandwidth for large
+        // ones.
         let of = |bytes: f64| each_s.max(bytes * per_byte_s);
         let slope = (of(LONG) - of(RATED)) / (LONG - RATED);
         let medium = Cost { each_s: short(of(RATED) - RATED * slope), per_byte_s: short(slope) };
@@ -207,28 +211,28 @@ impl Times {
     }
 }
 
-/// Six significant digits, readable in a file.
+/// Rounds a value to six significant digits, readable in a file.
 fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// What a profile made of ratings leaves open.
+/// Note in profiles derived from ratings: what the figures leave open.
 const OF_RATINGS: &str = "# The IOPS are of 4 KiB at depth, the latencies of one I/O alone. How \
     times scatter is\n# not known: exponential is supposed, so percentiles say nothing about the \
     drive.\n# No source says what a flush takes: it costs as a write of no bytes. A stage \
     with\n# `flush = { each_s = 2e-3 }` changes that.\n";
-/// What a profile made of the figures of an arm leaves open.
+/// Note in profiles derived from a disk's mechanics: what the figures leave open.
 const OF_ARMS: &str = "# Times scatter as the arm and the platters have it, nothing else does. \
     Half of the cache\n# is read ahead into, and writes are not cached. All tracks are as fast as \
     the bandwidth\n# says. Without command_time the controller takes none. A flush waits for no \
     write that was\n# answered; a stage with `flush = { each_s = 2e-3 }` changes that.\n";
 
 impl Catalogue {
-    /// The profile of a drive as TOML, with the figures that it is made of as comments.
+    /// Returns the profile of a drive as TOML, with the figures used as comments.
     ///
     /// # Errors
     ///
-    /// [`NoProfile`], with what is missing.
+    /// [`NoProfile`], with the missing quantities.
     pub fn profile_text(&self, part: &Part) -> Result<String, NoProfile> {
         let profile = part.profile()?;
         let figure = |reason| NoProfile::Figure { id: part.id.clone(), reason };

@@ -5,25 +5,25 @@ use std::sync::OnceLock;
 
 use crate::unit::Dimension;
 
-/// A quantity of a part.
+/// A quantity of a part: name, unit and plausible range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quantity {
-    /// Its name in data files.
+    /// Name of the quantity in data files.
     pub name: &'static str,
     /// Dimension of its unit.
     pub dimension: Dimension,
-    /// Least plausible value, in base units.
+    /// Minimum plausible value, in base units.
     pub least: f64,
-    /// Greatest plausible value, in base units.
+    /// Maximum plausible value, in base units.
     pub most: f64,
-    /// Counted or defined: without an interval it is exact.
+    /// True for counted or defined quantities: a value without an interval is exact.
     pub exact: bool,
-    /// In words.
+    /// Description of the quantity.
     pub meaning: &'static str,
 }
 
 impl Quantity {
-    /// The unit that values are kept in; `number` where there is none.
+    /// Returns the base unit of the quantity; `number` if it has none.
     pub fn unit(&self) -> String {
         match self.dimension {
             Dimension::NUMBER => "number".to_owned(),
@@ -46,7 +46,7 @@ const fn counted(name: &'static str, most: f64, meaning: &'static str) -> Quanti
     Quantity { name, dimension: Dimension::NUMBER, least: 1.0, most, exact: true, meaning }
 }
 
-/// Defined, by a standard or a design: without an interval it is exact.
+/// Returns a quantity defined by a standard or a design: a value without an interval is exact.
 const fn defined(
     name: &'static str,
     dimension: Dimension,
@@ -56,18 +56,18 @@ const fn defined(
     Quantity { name, dimension, least, most, exact: true, meaning }
 }
 
-/// I/Os per second of one part: from a tape robot to a rack.
+/// Range of the I/Os per second of one part: from a tape robot to a rack.
 const IOPS: (f64, f64) = (1.0, 1e9);
-/// Bytes per second of one part.
+/// Range of the bytes per second of one part.
 const BANDWIDTH: (f64, f64) = (1e5, 1e13);
-/// From one clock cycle to a spun-down disk.
+/// Range of latencies in seconds: from one clock cycle to the spin-up of a disk.
 const LATENCY: (f64, f64) = (1e-10, 60.0);
-/// Dollars.
+/// Range of prices, in dollars.
 const PRICE: (f64, f64) = (0.5, 1e8);
-/// Watts.
+/// Range of power, in watts.
 const POWER: (f64, f64) = (1e-3, 1e5);
 
-/// All of them.
+/// All quantities.
 pub const QUANTITIES: &[Quantity] = &[
     measured("read_iops", Dimension::RATE, IOPS, "reads per second"),
     measured("write_iops", Dimension::RATE, IOPS, "writes per second"),
@@ -271,9 +271,9 @@ pub const QUANTITIES: &[Quantity] = &[
     defined("height", Dimension::HEIGHT, (0.5, 60.0), "in a rack"),
 ];
 
-/// The quantity of this name.
+/// Returns the quantity of this name.
 pub fn quantity_named(name: &str) -> Option<&'static Quantity> {
-    // Asked for each figure of each part of each prediction.
+    // Cached: every prediction looks up each figure of each part.
     static BY_NAME: OnceLock<BTreeMap<&str, &Quantity>> = OnceLock::new();
     let by_name = || QUANTITIES.iter().map(|quantity| (quantity.name, quantity)).collect();
     BY_NAME.get_or_init(by_name).get(name).copied()

@@ -1,4 +1,4 @@
-//! Parses and checks catalogue files; errors have file, line and reason.
+//! Parser and checks of catalogue files; errors have file, line and reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::{
     pretty, quantity_named,
 };
 
-/// Why a catalogue file was refused.
+/// Error of a catalogue file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {reason}")]
 pub struct CatalogueError {
-    /// Name given by the caller.
+    /// File name given by the caller.
     pub file: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// Reason of the refusal, with the correct form.
     pub reason: String,
 }
 
@@ -32,7 +32,7 @@ struct RawFile {
     source: BTreeMap<String, RawSource>,
     #[serde(default)]
     part: Vec<RawPart>,
-    /// Figures of parts of this file or of those before it.
+    /// Figures of parts of this file or of earlier ones.
     #[serde(default)]
     figure: Vec<Spanned<RawFigure>>,
 }
@@ -50,7 +50,7 @@ pub struct RawSource {
 }
 
 impl RawSource {
-    /// A source without a date, second-hand.
+    /// Returns a second-hand source without a date.
     pub fn new(title: &str) -> RawSource {
         RawSource { title: title.to_owned(), date: unknown(), weak: true }
     }
@@ -68,7 +68,7 @@ pub struct RawPart {
     aliases: Vec<String>,
     #[serde(default)]
     interface: String,
-    /// When it could be bought new: `2009-2011`, `2024-`, `never`.
+    /// Years of sale: `2009-2011`, `2024-`, `never`.
     sold: Option<String>,
     #[serde(default, deserialize_with = "crate::line::read")]
     note: String,
@@ -76,7 +76,7 @@ pub struct RawPart {
 }
 
 impl RawPart {
-    /// A part that something other than a table `[[part]]` says.
+    /// Returns a part that is not from a `[[part]]` table.
     pub fn new(
         id: Spanned<String>,
         name: String,
@@ -92,7 +92,7 @@ impl RawPart {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawFigure {
-    /// Its part, if it stands outside one.
+    /// Part of the figure, if it is outside a `[[part]]` table.
     part: Option<String>,
     is: String,
     value: f64,
@@ -108,7 +108,7 @@ pub struct RawFigure {
 }
 
 impl RawFigure {
-    /// A figure of a [`RawPart::new`].
+    /// Returns a figure for [`RawPart::new`].
     pub fn new(is: &str, value: f64, unit: &str, kind: Kind, source: &str) -> RawFigure {
         let (is, unit, source) = (is.to_owned(), unit.to_owned(), Some(source.to_owned()));
         let (part, low, high, date) = (None, None, None, None);
@@ -120,12 +120,12 @@ fn unknown() -> String {
     "unknown".to_owned()
 }
 
-/// The line of a byte of `text`, from 1.
+/// Returns the line number, from 1, of a byte offset in `text`.
 pub fn line_of(text: &str, byte: usize) -> usize {
     text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Where the lines of a text end: a file of thousands of figures is not counted through for each.
+/// Offsets of the line ends of a text: a file of thousands of figures is scanned only once.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -134,13 +134,13 @@ impl Lines {
         Lines(ends.map(|(at, _)| at).collect())
     }
 
-    /// The line of a byte, from 1.
+    /// Returns the line number of a byte offset, from 1.
     fn line_of(&self, byte: usize) -> usize {
         self.0.partition_point(|end| *end < byte) + 1
     }
 }
 
-/// Line and reason of a syntax error.
+/// Returns line number and reason of a syntax error.
 pub fn syntax(text: &str, error: &toml::de::Error) -> (usize, String) {
     let line = error.span().map_or(1, |span| line_of(text, span.start));
     (line, error.message().lines().next().unwrap_or("not TOML").to_owned())
@@ -155,17 +155,17 @@ pub(crate) fn add(to: &mut Catalogue, file: &str, text: &str) -> Result<(), Cata
     RawParts { file, text, sources: source, parts: part, figures: figure }.add_to(to)
 }
 
-/// Sources, parts and figures of a file, unchecked.
+/// Sources, parts and figures of a file, not yet checked.
 pub struct RawParts<'a> {
-    /// The file's name in messages.
+    /// Name of the file in messages.
     pub file: &'a str,
-    /// The whole text, for line numbers.
+    /// Text of the whole file, for line numbers.
     pub text: &'a str,
-    /// By their keys.
+    /// Sources by their keys.
     pub sources: BTreeMap<String, RawSource>,
-    /// New parts, and replacements of known ones.
+    /// New parts, and replacements of known parts.
     pub parts: Vec<RawPart>,
-    /// Figures of known parts, which go before those known.
+    /// Figures for known parts, placed before the known figures.
     pub figures: Vec<Spanned<RawFigure>>,
 }
 
@@ -175,11 +175,11 @@ impl RawParts<'_> {
         CatalogueError { file: self.file.to_owned(), line, reason }
     }
 
-    /// Checks everything and adds it.
+    /// Checks all sources, parts and figures, then adds them to the catalogue.
     ///
     /// # Errors
     ///
-    /// [`CatalogueError`] with file, line and reason; nothing is added then.
+    /// [`CatalogueError`] with file, line and reason; the catalogue is unchanged then.
     pub fn add_to(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
         let lines = Lines::of(self.text);
         let mut sources = to.sources.clone();
@@ -265,7 +265,7 @@ impl RawParts<'_> {
     }
 }
 
-/// The interface of a part of this class; the error is the reason.
+/// Returns the interface of a part of this class, or the reason why the word is invalid.
 fn connected(class: Class, word: &str) -> Result<String, String> {
     match (class, word) {
         (Class::Drive, "") => Err(format!("missing: one of {}", INTERFACES.join(", "))),
@@ -332,7 +332,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         low: low * unit.factor,
         high: high * unit.factor,
         given: raw.value,
-        // "number" is said of what has no unit.
+        // Quantities without a unit have the unit "number" in files.
         unit: if raw.unit == "number" { String::new() } else { raw.unit },
         condition: raw.condition,
         kind: raw.kind,
@@ -342,9 +342,9 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
     })
 }
 
-/// Half width of the interval, relative to the value, where a source gives none. Ratings are met
-/// within five percent (drives of one type differ by as much), a careful measurement repeats
-/// within two, and a guess may be off by a quarter.
+/// Returns the half width of the interval, relative to the value, for sources that give none: five
+/// percent for ratings, as much as drives of one type differ, two for careful measurements, which
+/// repeat within that, and a quarter for guesses.
 fn spread(kind: Kind) -> f64 {
     match kind {
         Kind::Spec | Kind::Derived => 0.05,
@@ -354,7 +354,7 @@ fn spread(kind: Kind) -> f64 {
     }
 }
 
-/// The units of a quantity, for messages.
+/// Returns the units of a quantity, for messages.
 fn units(quantity: &Quantity) -> String {
     let clock = quantity.name == "clock";
     let mut all = units_of(quantity.dimension);
@@ -369,7 +369,7 @@ fn units(quantity: &Quantity) -> String {
     }
 }
 
-/// Whether a quantity is measured in this unit.
+/// Returns whether the unit has the dimension of the quantity.
 fn fits(unit: &Unit, quantity: &Quantity) -> bool {
     unit.dimension == quantity.dimension
 }

@@ -32,16 +32,16 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     let drive = catalogue.part("X25-M").unwrap();
     assert_eq!(drive.value("read_iops"), Some(35_000.0));
     assert_eq!(drive.known("read_iops").unwrap().kind, Kind::Spec);
-    // Two sources differ, and both stand.
+    // The two sources differ, and both figures are kept.
     assert_eq!(drive.figures["write_bandwidth"].len(), 2);
-    // What nobody published is absent.
+    // Unpublished figures are absent.
     assert_eq!(catalogue.part("ioscale2-none").unwrap_err().near, Vec::<String>::new());
-    // A maker's name is in the full names of its parts, and an id may be typed in part.
+    // A vendor's name is in the full names of its parts, and a prefix of an id finds the part.
     assert_eq!(catalogue.part("Samsung").unwrap_err().near.len(), 5);
     assert_eq!(catalogue.part("x25").unwrap_err().near[..2], ["x25-e", "x25-m"]);
     assert_eq!(catalogue.part("iodrive-160-slc").unwrap().value("price"), None);
     assert_eq!(catalogue.part("p5800x").unwrap().value("price"), None);
-    // Every source is used, and everything that is used exists.
+    // Every source is used, and every source used exists.
     let used: std::collections::BTreeSet<&str> = catalogue
         .parts
         .values()
@@ -51,7 +51,7 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     for key in catalogue.sources.keys() {
         assert!(used.contains(key.as_str()), "source {key} is not used");
     }
-    // No alias means two parts.
+    // No alias is ambiguous.
     let mut names: Vec<String> = Vec::new();
     for part in catalogue.parts.values() {
         names.push(part.id.to_lowercase());
@@ -63,7 +63,7 @@ fn the_shipped_catalogue_loads_and_holds_the_known_parts() {
     assert_eq!(names.len(), count);
 }
 
-/// Adapters by the names that results of strangers give.
+/// Adapters by their names in results of third parties.
 const CARDS: &str = "\
     9207-8i 9211-8i 9300-8i 9305-24i 9400-16i 9500-16i 9600-16i hba330 hba355i h220 h240 h200 \
     perc-5i perc-6i h310 h330 h700 h710 h730p h740p h750 h755 h755n h965i 9265-8i 9266-8i \
@@ -105,7 +105,7 @@ fn software_says_what_it_takes() {
             clusters += 1;
             assert!(serves, "{}", part.id);
             let (read, write) = (part.value("added_latency"), part.value("added_write_latency"));
-            // A write waits for its copies.
+            // A write waits for its replicas.
             assert!(read.unwrap() < write.unwrap(), "{}", part.id);
         }
     }
@@ -174,7 +174,7 @@ fn refuses_what_makes_no_sense_with_file_line_and_reason() {
 
 #[test]
 fn what_is_printed_can_be_typed() {
-    // `catalogue check` prints the unit of each quantity, and "number" where there is none.
+    // `catalogue check` prints the unit of each quantity, and "number" for those without a unit.
     for quantity in QUANTITIES {
         let value = pretty_middle(quantity);
         let (name, unit) = (quantity.name, quantity.unit());
@@ -187,7 +187,7 @@ fn what_is_printed_can_be_typed() {
     }
 }
 
-/// A plausible value that is a whole number if it has to be.
+/// Returns a value within the plausible range, a whole number if the range goes beyond 1.
 fn pretty_middle(quantity: &Quantity) -> f64 {
     let middle = match quantity.least > 0.0 {
         true => (quantity.least * quantity.most).sqrt(),

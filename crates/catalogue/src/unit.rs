@@ -1,8 +1,8 @@
 //! Units and amounts: `0.88 ms`, `about 900`, `over 2.2M`, `4 GB/s`.
 //!
-//! An [`Amount`] keeps what its text says beyond the number: how many digits were given, whether a
-//! word widens it, and whether it has a unit at all. Prefixes are decimal with `B` and binary with
-//! `iB`, bytes and bits are different things, and a transfer is neither.
+//! An [`Amount`] keeps more than the number of its text: the number of digits given, a word that
+//! widens the interval, and the unit, if any. Prefixes are decimal with `B` and binary with `iB`;
+//! bytes, bits and transfers have different dimensions.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use std::fmt;
 pub struct Dimension(pub [i8; 7]);
 
 impl Dimension {
-    /// A number or a percentage.
+    /// Number or percentage.
     pub const NUMBER: Dimension = Dimension([0; 7]);
-    /// Something per second: IOPS, Hz.
+    /// Events per second: IOPS, Hz.
     pub const RATE: Dimension = Dimension([0, 0, -1, 0, 0, 0, 0]);
     /// Seconds.
     pub const TIME: Dimension = Dimension([0, 0, 1, 0, 0, 0, 0]);
@@ -32,7 +32,8 @@ impl Dimension {
     /// Rack units.
     pub const HEIGHT: Dimension = Dimension([0, 0, 0, 0, 0, 0, 1]);
 
-    /// That of a product (`sign` 1) or a quotient (`sign` −1); `None` if an exponent overflows.
+    /// Returns the dimension of a product (`sign` 1) or a quotient (`sign` −1); `None` if an
+    /// exponent overflows.
     pub fn times(self, other: Dimension, sign: i8) -> Option<Dimension> {
         let mut all = self.0;
         for (mine, theirs) in all.iter_mut().zip(other.0) {
@@ -52,14 +53,14 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// A unit: its name, what it measures, and how much of the base unit it is.
+/// A unit: name, dimension, and size in base units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// Its name.
+    /// Name of the unit.
     pub name: &'static str,
-    /// What it measures.
+    /// Dimension of the unit.
     pub dimension: Dimension,
-    /// Base units in one of it.
+    /// Base units per unit.
     pub factor: f64,
 }
 
@@ -67,7 +68,7 @@ const fn unit(name: &'static str, dimension: Dimension, factor: f64) -> Unit {
     Unit { name, dimension, factor }
 }
 
-/// Every unit, the base unit of each dimension before its multiples.
+/// All units, the base unit of each dimension before its multiples.
 const UNITS: &[Unit] = &[
     unit("", Dimension::NUMBER, 1.0),
     unit("%", Dimension::NUMBER, 0.01),
@@ -114,7 +115,7 @@ const UNITS: &[Unit] = &[
     unit("U", Dimension::HEIGHT, 1.0),
 ];
 
-/// Other spellings of units.
+/// Other spellings of units, with the name of the unit.
 const SPELLED: &[(&str, &str)] = &[
     ("number", ""),
     ("iops", "IOPS"),
@@ -132,47 +133,47 @@ const SPELLED: &[(&str, &str)] = &[
     ("usec", "us"),
 ];
 
-/// The names of the units of a dimension; that of a bare number is empty.
+/// Returns the names of the units of a dimension; the name is empty for a bare number.
 pub fn units_of(dimension: Dimension) -> Vec<&'static str> {
     UNITS.iter().filter(|unit| unit.dimension == dimension).map(|unit| unit.name).collect()
 }
 
-/// The unit of this name.
+/// Returns the unit of this name or spelling.
 pub fn unit_named(name: &str) -> Option<Unit> {
     let spelled = SPELLED.iter().find(|(other, _)| *other == name);
     let name = spelled.map_or(name, |(_, name)| name);
     UNITS.iter().find(|unit| unit.name == name).copied()
 }
 
-/// How a text hedges its number.
+/// Qualifier of a number in a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hedge {
-    /// The number, to the digits that are given.
+    /// No qualifier: exact to the digits given.
     Plain,
     /// "about": within ten percent.
     About,
-    /// "over": not below it.
+    /// "over": at least the number.
     Over,
-    /// "nearly": below it, by ten percent at most.
+    /// "nearly": below the number, by ten percent at most.
     Nearly,
 }
 
-/// A number in a text.
+/// A number in a text, with its unit and precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amount {
-    /// In base units: bytes, seconds, per second.
+    /// Value in base units: bytes, seconds, per second.
     pub value: f64,
-    /// Half of the last digit that is given, in base units; 0 for whole numbers without a unit.
+    /// Half a unit of the last digit given, in base units; 0 for whole numbers without a unit.
     pub half: f64,
-    /// How the text hedges it.
+    /// Qualifier of the number.
     pub hedge: Hedge,
-    /// What it measures.
+    /// Dimension of the unit.
     pub dimension: Dimension,
-    /// The unit as it is written; empty if there is none.
+    /// Unit as written; empty if there is none.
     pub unit: &'static str,
 }
 
-/// Not a valid quantity.
+/// Error of a text that is not an amount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "'{0}' is no amount: write a number and a unit, such as 4 GB/s, 0.88 ms, 35K, over 2.2M; of a \
@@ -181,12 +182,12 @@ pub struct Amount {
 pub struct AmountError(pub String);
 
 impl Amount {
-    /// Reads `[about|over|nearly] number[K|M|G|T][unit]`, with `~`, `>` and `<` for the words and
+    /// Parses `[about|over|nearly] number[K|M|G|T][unit]`, with `~`, `>` and `<` for the words and
     /// `$` before money.
     ///
     /// # Errors
     ///
-    /// [`AmountError`] for what is none of it, and for numbers that are not finite or negative.
+    /// [`AmountError`] for any other text, and for numbers that are negative or not finite.
     pub fn parse(text: &str) -> Result<Amount, AmountError> {
         let error = || AmountError(text.chars().take(80).collect());
         let (hedge, rest) = hedge(text.trim());
@@ -216,7 +217,7 @@ impl Amount {
         Ok(Amount { value, half, hedge, dimension: unit.dimension, unit: unit.name })
     }
 
-    /// What the text allows: its digits, widened by its hedge.
+    /// Returns the interval of the amount: its precision, widened by its qualifier.
     pub fn interval(&self) -> (f64, f64) {
         let (v, half) = (self.value, self.half);
         match self.hedge {
@@ -227,8 +228,9 @@ impl Amount {
         }
     }
 
-    /// As [`Amount::interval`], but "over" and "nearly" reach only half way to the next digit, or
-    /// 2.5 % if that is more: who has 2.29M writes "nearly 2.3M", not "over 2.2M".
+    /// Returns the interval as [`Amount::interval`], except that "over" and "nearly" extend by half
+    /// a unit of the last digit only, or 2.5 % if that is more: authors who measured 2.29M write
+    /// "nearly 2.3M", not "over 2.2M".
     pub fn next_digit(&self) -> (f64, f64) {
         match self.hedge {
             Hedge::Over => (self.value, self.value + self.half.max(0.025 * self.value)),
@@ -253,13 +255,13 @@ fn hedge(text: &str) -> (Hedge, &str) {
     (hedge, rest.trim_start())
 }
 
-/// Splits digits, with point and thousands' commas, from the rest.
+/// Splits a text after its digits, point and thousands separators included.
 pub fn number(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !(c.is_ascii_digit() || "._,".contains(c)));
     text.split_at(end.unwrap_or(text.len()))
 }
 
-/// Whether each comma has three digits behind it: 1,500 is a number, and 1,5 may be two.
+/// Returns whether each comma has three digits after it: 1,500 is a number, but 1,5 may be two.
 fn thousands(digits: &str) -> bool {
     let whole = digits.split('.').next().unwrap_or_default();
     let mut groups = whole.split(',');
@@ -268,7 +270,7 @@ fn thousands(digits: &str) -> bool {
     grouped && groups.all(|group| group.len() == 3) && !digits[whole.len()..].contains(',')
 }
 
-/// A power of ten behind a number, as in 1e6, and the rest.
+/// Parses an exponent, as in 1e6; returns the power of ten and the remaining text.
 fn exponent(text: &str) -> (f64, &str) {
     let Some(behind) = text.strip_prefix(['e', 'E']) else { return (1.0, text) };
     let end = behind.find(|c: char| !(c.is_ascii_digit() || c == '-' || c == '+'));
@@ -279,7 +281,7 @@ fn exponent(text: &str) -> (f64, &str) {
     }
 }
 
-/// A decimal prefix and a unit; a unit's own prefix goes before.
+/// Parses a decimal prefix and a unit; a unit whose name has a prefix has precedence.
 pub fn suffix(text: &str) -> Option<(f64, Unit)> {
     if let Some(unit) = unit_named(text) {
         return Some((1.0, unit));
@@ -301,7 +303,8 @@ pub fn suffix(text: &str) -> Option<(f64, Unit)> {
     ["", "IOPS", "USD"].contains(&unit.name).then_some((prefix, unit))
 }
 
-/// Half of the last digit that counts; two count at least, so that 1M means 0.95M to 1.05M.
+/// Returns half a unit of the last significant digit; at least two digits are significant, so that
+/// 1M means 0.95M to 1.05M.
 fn half_digit(plain: &str) -> f64 {
     let (whole, decimals) = plain.split_once('.').unwrap_or((plain, ""));
     let digits = whole.len() as i32;
@@ -309,7 +312,7 @@ fn half_digit(plain: &str) -> f64 {
     let all = || places.clone().zip(whole.chars().chain(decimals.chars()));
     let mut counting = all().filter(|(_, digit)| *digit != '0').map(|(place, _)| place);
     let Some(first) = counting.next() else { return 0.5 * 10f64.powi(-(decimals.len() as i32)) };
-    // Zeros after the point were given on purpose, zeros before it may be rounding.
+    // Zeros after the point are significant; zeros before it may be rounding.
     let last = match decimals.len() {
         0 => counting.last().unwrap_or(first),
         given => -(given as i32),

@@ -1,4 +1,4 @@
-//! What may be typed.
+//! Command line arguments of all commands.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -209,12 +209,12 @@ pub enum FioMix {
 }
 
 impl Drive {
-    /// Length of the measured window of what is given by flags.
+    /// Seconds of the measured window of a job given by flags.
     pub fn seconds(&self) -> f64 {
         self.seconds.unwrap_or(10.0)
     }
 
-    /// What each worker does to its volume.
+    /// Access specification of each worker, from `--rw`, `--read`, `--random` and the size.
     pub fn access(&self) -> Result<Access, UsageError> {
         let half = 50.0;
         let (read, random) = match self.rw {
@@ -395,7 +395,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The longest time that may be asked for.
+/// Maximum duration that can be requested, in seconds.
 const YEAR_SECONDS: f64 = 366.0 * 86_400.0;
 
 fn address(text: &str) -> Result<SocketAddr, String> {

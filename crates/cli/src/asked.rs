@@ -1,4 +1,4 @@
-//! Job files: what a run's folder keeps so that the run can be repeated.
+//! Job files: copies in a run's folder, with which the run can be repeated.
 
 use std::path::Path;
 
@@ -14,16 +14,15 @@ use crate::exit::UsageError;
 use crate::foreign::{self, Format};
 use crate::{output, settings, typed};
 
-/// What the command line asks for.
+/// A run as requested on the command line.
 pub struct Asked {
     /// The job.
     pub job: JobSpec,
-    /// Processors to drive from; empty for as many as there are workers.
+    /// CPUs to drive from; if empty, one for each worker.
     pub cores: Vec<usize>,
 }
 
-/// The job that the command line asks for: that of a file, if the first thing named is one, or
-/// that of its flags.
+/// The requested job: that of a file, if the first argument is one, or that of the flags.
 pub fn of(run: &Run) -> Result<Asked> {
     let [first, volumes @ ..] = &run.volumes[..] else { unreachable!("a volume is required") };
     let mut asked = match Format::of(first) {
@@ -53,7 +52,7 @@ pub fn of(run: &Run) -> Result<Asked> {
     Ok(asked)
 }
 
-/// Compares what is read on every volume. Where the job says how, that stays.
+/// Enables read verification on every volume; groups that already configure `verify` keep theirs.
 fn compare_all(job: &mut JobSpec) {
     let groups = job.steps.iter_mut().flat_map(|step| &mut step.groups);
     groups.for_each(|group| {
@@ -61,7 +60,7 @@ fn compare_all(job: &mut JobSpec) {
     });
 }
 
-/// A job of our own. Like those of other tools it names everything but the length of its steps.
+/// A native job. Like those of other tools, its file names everything but the length of its steps.
 pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<JobSpec> {
     if !volumes.is_empty() {
         let why = format!("{file} names its own volumes: change them there");
@@ -75,7 +74,7 @@ pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<J
     Ok(job)
 }
 
-/// Refuses a job that cannot be run, with the place in its file.
+/// Refuses a job that cannot run; the error has the file and line.
 fn makes_sense(file: &Path, job: &JobSpec) -> Result<(), UsageError> {
     job.check().map_err(|error| {
         let place = error.place().map_or_else(
@@ -100,7 +99,7 @@ fn makes_sense(file: &Path, job: &JobSpec) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// The job of a file of another tool. What it would do otherwise goes to stderr.
+/// Job from another tool's file. Differences from that tool's behaviour go to stderr.
 fn of_foreign(run: &Run, format: Format, file: &str, volumes: &[String]) -> Result<Asked> {
     let reading = foreign::read(format, file, volumes, run.drive.seconds)?;
     let Some(job) = reading.job else {
@@ -131,8 +130,8 @@ pub const DECIDED: [&str; 12] = [
     "workers",
 ];
 
-/// Refuses the first of these flags that was typed: nothing that is asked for is left aside in
-/// silence. `what` decides it instead.
+/// Refuses the first of these flags that was typed, since `what` overrides it: no requested flag is
+/// ignored silently.
 pub fn refuse_beside<'a>(what: &str, flags: impl IntoIterator<Item = &'a str>) -> Result<()> {
     let typed = typed::typed();
     match flags.into_iter().find(|flag| typed.iter().any(|name| name == flag)) {
@@ -144,11 +143,10 @@ pub fn refuse_beside<'a>(what: &str, flags: impl IntoIterator<Item = &'a str>) -
     }
 }
 
-/// The flags that change how much of a preset there is.
+/// Flags that change the amount of work of a preset.
 const AMOUNTS: [&str; 6] = ["outstanding", "rate", "arrivals", "ramp", "seed", "workers"];
 
-/// The job of a preset on the volumes that are named. Flags may change how much of it there is,
-/// not its shape.
+/// The job of a preset on the given volumes. Flags may change its amount of work, not its shape.
 fn of_preset(run: &Run) -> Result<JobSpec> {
     let name = run.preset.as_deref().unwrap_or_default();
     let Some(preset) = presets::preset(name) else {
@@ -212,14 +210,14 @@ fn of_flags(run: &Run) -> Result<JobSpec> {
     Ok(JobSpec { command: command(), ..job })
 }
 
-/// Reads a job of our own, and the traces that it replays.
+/// Reads a native job, and the traces that it replays.
 pub fn read(path: &Path) -> Result<JobSpec> {
     let mut job: JobSpec = settings::read(path)?;
     job.load_traces(&open_trace).map_err(|error| UsageError(error.to_string()))?;
     Ok(job)
 }
 
-/// The command line of this process, as a shell would take it.
+/// The command line of this process, quoted for a shell.
 pub fn command() -> String {
     let plain =
         |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,+".contains(c));

@@ -52,7 +52,7 @@ pub struct Detach {
 /// More threads than this wait for each other in the kernel.
 const CORES_MOST: usize = 4;
 
-/// Serves the file or device until it is detached or this is asked to stop.
+/// Serves the file or device until it is detached or a stop is requested.
 pub fn attach(of: &Attach) -> Result<Exit> {
     let purpose = if of.read_only { Purpose::Read } else { Purpose::Store };
     let volume = opened::open(&of.volume.to_the_byte(), purpose)?;
@@ -69,7 +69,7 @@ pub fn attach(of: &Attach) -> Result<Exit> {
     print_line(format_args!("ready {}", attached.file().display()))?;
     let stopper = attached.stopper();
     std::thread::Builder::new().name("stopper".to_owned()).spawn(move || {
-        // The channel only ends with the thread that feeds it.
+        // The channel closes only if the thread that sends to it ends.
         if signals.recv().is_ok() {
             stopper.stop();
         }

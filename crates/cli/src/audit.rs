@@ -138,7 +138,7 @@ impl Flagged {
     }
 }
 
-/// Audits one claim, or files of them.
+/// Audits one claim, or files of claims.
 pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = catalogue::read(&args.parts)?;
     if let Some((word, more)) = args.files.split_first()
@@ -174,7 +174,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     Ok(exit(verdict))
 }
 
-/// The rules against what is known.
+/// Tests the rules on known results.
 fn verify(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
     use plan::audit::verify::{FALSE_MAX, FOUND_MIN, verify};
     let matrix = verify(catalogue).map_err(|error| UsageError(error.to_string()))?;

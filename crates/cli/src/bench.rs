@@ -1,7 +1,7 @@
-//! What a job drives and what runs it: volumes that exist, targets that are made for the run, or a
-//! system that is a model only.
+//! Volumes of a job and their runner: existing volumes, targets created for the run, or a model.
 //!
-//! `run`, `race`, `simulate` and `sweep` differ in how a job comes about. From here on all are one.
+//! `run`, `race`, `simulate` and `sweep` differ in how they create a job. From here on they share
+//! all code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,10 +31,10 @@ use crate::{
 /// The setting of a setup that names the processors.
 pub const CORES: &str = "cores";
 
-/// What a user allows beside a job: it is not part of it and is said anew each time.
+/// Permissions of the user for a run: not part of the job, and given again for each run.
 #[derive(Clone, Debug, Default)]
 pub struct Allowed {
-    /// Processors to drive from; empty for as many as there are workers.
+    /// CPUs to drive from; if empty, one for each worker.
     pub cores: Vec<usize>,
     /// Volumes that hold data and may be overwritten.
     pub destroy: Vec<String>,
@@ -42,10 +42,10 @@ pub struct Allowed {
     pub only_looks: bool,
 }
 
-/// Who makes what a job drives.
+/// Creator of the volumes of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
-    /// Nobody: its volumes exist.
+    /// No creator: the job's volumes exist.
     Nobody,
     /// `race`: targets on loopback.
     Race,
@@ -54,7 +54,7 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// Of a job.
+    /// Maker named in the setup of a job.
     pub fn of(job: &JobSpec) -> Result<Maker, UsageError> {
         match job.setup.get(MAKER).map(String::as_str) {
             None if job.setup.keys().all(|key| key == CORES) => Ok(Maker::Nobody),
@@ -68,7 +68,7 @@ impl Maker {
         }
     }
 
-    /// The word for its runs.
+    /// Word for runs of this maker.
     pub fn word(self) -> &'static str {
         match self {
             Maker::Nobody => "run",
@@ -78,26 +78,26 @@ impl Maker {
     }
 }
 
-/// A run that came to nothing, and why. It says nothing of others.
+/// A failed run and its reason. Other runs are unaffected.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Failed(pub String);
 
-/// What stays from run to run of one command.
+/// State that persists across the runs of one command.
 pub struct Bench {
-    /// What the user allows.
+    /// Permissions of the user.
     pub allowed: Allowed,
     /// Ends a run early.
     pub stop: Stop,
-    /// The logs that jobs want are written, but for those of a model, which has no single I/Os.
+    /// Writes the logs that jobs request, except for a model, which has no single I/Os.
     pub logged: bool,
     /// JSON Lines of all runs that could not be written.
     pub lost: show::Lost,
-    /// Those who look on.
+    /// Viewers of the live page.
     pub watch: Watch,
-    /// What the cores do is written down.
+    /// Records the activity of the cores.
     pub traced: Option<Traced>,
-    /// Random places of the volumes are read before and after each run (H25).
+    /// Reads random offsets of the volumes before and after each run (H25).
     pub cold_reads: bool,
     volumes: Volumes,
     systems: Systems,
@@ -105,23 +105,23 @@ pub struct Bench {
 
 /// A step that only waits to be run.
 pub struct Ready {
-    /// What is run.
+    /// Step to run.
     pub run: Prepared,
     runner: Box<dyn Runner>,
-    /// Ends it early.
+    /// Ends the run early.
     stop: Stop,
     lost: show::Lost,
     watch: Watch,
-    /// What its cores do.
+    /// Activity of its cores.
     recording: Option<Recording>,
-    /// Targets that are there for the run.
+    /// Targets of the run.
     server: Option<serve::Server>,
-    /// Its result is held against the user's bounds, by this name; a run of a sweep is not.
+    /// Name under which the result is compared with the user's bounds; `None` for a run of a sweep.
     bounded_as: Option<String>,
 }
 
 impl Bench {
-    /// For the steps that may come.
+    /// Creates the environment of all possible steps.
     pub fn new<'a>(allowed: Allowed, steps: impl Iterator<Item = &'a Step>) -> Bench {
         let volumes = Volumes::of(steps, &allowed);
         Bench {
@@ -137,7 +137,7 @@ impl Bench {
         }
     }
 
-    /// Refuses what is known to be impossible before anything is opened or made.
+    /// Refuses impossible jobs before anything is opened or created.
     pub fn check(&mut self, job: &JobSpec) -> Result<()> {
         placement::parse(job.setup.get(CORES).map_or("", |cores| cores))?;
         match Maker::of(job)? {
@@ -151,7 +151,7 @@ impl Bench {
         }
     }
 
-    /// Refuses a search for percentiles that will not be there.
+    /// Refuses a search for percentiles that a simulation does not report.
     pub fn check_percentiles(&mut self, job: &JobSpec) -> Result<()> {
         match Maker::of(job)? {
             Maker::Simulate => simulate::check_percentiles(job, &mut self.systems),
@@ -159,7 +159,7 @@ impl Bench {
         }
     }
 
-    /// Opens or makes what a step drives.
+    /// Opens or creates the volumes of a step.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
         match Maker::of(job)? {
             Maker::Nobody => {
@@ -180,8 +180,8 @@ impl Bench {
         }
     }
 
-    /// Compares what a step has just written and nobody read, and judges its result by that:
-    /// whether all is right.
+    /// Verifies the data that a step has written and not read, and judges its result: whether all
+    /// data match.
     pub fn read_back(
         &mut self,
         job: &JobSpec,
@@ -221,7 +221,7 @@ impl Bench {
 }
 
 impl Ready {
-    /// Runs it; what was made for it ends with it.
+    /// Runs the step; targets created for it end with it.
     pub fn run(mut self, live: &mut dyn Live) -> Result<RunResult, RunError> {
         let result = self.runner.run(self.run, live);
         drop(self.server);
@@ -239,7 +239,7 @@ pub fn setup<const N: usize>(
     settings.chain([maker]).collect()
 }
 
-/// Runs a job, one step after the other, and keeps a result for each.
+/// Runs a job, one step after the other, and saves a result for each.
 pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Result<Exit> {
     show::check(drive)?;
     let mut bench = Bench::new(allowed, job.steps.iter());
@@ -254,10 +254,10 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     }
     let word = Maker::of(job)?.word();
     let new = |out: Option<&Path>| Folder::new(out, word, drive.replace);
-    // Whether it is ours is known before anything is made or measured.
+    // Checks the folder before anything is created or measured.
     let named = drive.out.as_deref().map(|out| new(Some(out))).transpose()?;
     let many = job.steps.len() > 1;
-    // A race says itself what it prepares.
+    // A race reports its preparations itself.
     let is_race = Maker::of(job)? == Maker::Race;
     let preparing = (!is_race).then(|| output::Wait::says("preparing"));
     let steps = job.steps.iter().map(|step| bench.prepare(job, step));
@@ -319,10 +319,10 @@ fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
     found
 }
 
-/// Reads what a run wrote and did not read, over new connections, and judges its result by that.
+/// Reads data that a run wrote and did not read, over new connections, and judges its result.
 pub type ReadBack<'a> = &'a mut dyn FnMut(&mut RunResult);
 
-/// Runs a step and keeps its result in its place.
+/// Runs a step and saves its result in `place`.
 pub fn one(
     mut ready: Ready,
     place: &Place,

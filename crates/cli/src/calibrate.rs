@@ -40,7 +40,7 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Fits, writes the profile and says how good it is.
+/// Fits and writes a profile, and reports its quality.
 pub fn main(args: &Args) -> Result<Exit> {
     let catalogue = read(&args.parts)?;
     let part = args.part.as_deref().map(|name| catalogue.part(name)).transpose();
@@ -78,7 +78,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     Ok(if found.profile.usable().is_ok() { Exit::Good } else { Exit::Missed })
 }
 
-/// The cells of a sweep that were measured, or what is no sweep itself.
+/// Folders of a sweep's measured cells, or the path itself if it is no sweep.
 fn folders(path: &Path) -> Result<Vec<PathBuf>> {
     if !sweep::is_one(path) {
         return Ok(vec![path.to_owned()]);

@@ -1,4 +1,4 @@
-//! `drumfire catalogue`: what parts are known to do, and who says so.
+//! `drumfire catalogue`: known figures of parts, and their sources.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     }
 }
 
-/// The catalogue that comes along, with files of the user's own.
+/// Reads the built-in catalogue and the user's files of parts.
 pub fn read(files: &[PathBuf]) -> Result<Catalogue> {
     let mut catalogue = Catalogue::shipped();
     for file in files {
@@ -199,7 +199,7 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
     if !part.note.is_empty() {
         writeln!(text, "{}", part.note)?;
     }
-    // In the order in which quantities are defined; what contradicts stands side by side.
+    // Quantities in the order of their definition; contradictory figures are all listed.
     for quantity in QUANTITIES {
         for figure in part.figures.get(quantity.name).into_iter().flatten() {
             let value = pretty(figure.value, quantity);
@@ -258,7 +258,7 @@ fn source(catalogue: &Catalogue, figure: &Figure) -> String {
     format!("{} ({condition}{title}, {}{weak})", figure.kind.word(), figure.date)
 }
 
-/// Whether one would want to know this of such a part.
+/// Whether a part of this class is expected to have this quantity.
 fn expected(class: Class, quantity: &str) -> bool {
     let wanted: &[&str] = match class {
         Class::Drive => &[

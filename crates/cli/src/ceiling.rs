@@ -1,9 +1,9 @@
 //! The generator's ceiling, measured right after a run: its own workers on its own cores, on null
 //! volumes.
 //!
-//! In place of a remote volume stands one of a target on this host, so that the initiator's end of
-//! the protocol belongs to the generator; what that target costs is in the figure too, which is a
-//! lower bound then. So it is where data are compared: memory must keep them.
+//! A remote volume is replaced with one of a target on this host, because the initiator is part of
+//! the generator. The figure includes the cost of that target and is then a lower bound. The
+//! ceiling is also a lower bound if data are verified, because memory must store them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,28 +20,27 @@ use volume::{Ground, IscsiUri, Lifetime, NbdUri, NvmeUri, Purpose, Uri, Volume};
 use crate::identity::{self, Identity};
 use crate::{output, race};
 
-/// Length of a window that nobody asked for, and the time before it, in seconds.
+/// Seconds of an unrequested ceiling run, and of its ramp.
 const SHORT: (f64, f64) = (1.0, 0.25);
-/// Workers whose processors were busy for this share of the time may be the limit. Where the
-/// storage works in their threads, or they wait by looking, they are as busy; then the ceiling says
-/// so.
+/// CPU utilisation of workers from which they may be the bottleneck. Workers are equally busy if
+/// the storage runs in their threads or if they poll; the ceiling then shows this.
 const BUSY_SHARE: f64 = 0.9;
-/// A shorter run is not worth it, in seconds.
+/// Minimum seconds of a run that is worth a ceiling.
 const LEAST_SECONDS: f64 = 1.0;
 
-/// How long the ceiling is measured.
+/// Length of the ceiling run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// As it was asked for.
+    /// The requested length.
     Asked,
-    /// For a second, as nobody asked.
+    /// One second, because none was requested.
     Short,
 }
 
-/// Whether the generator may have been the limit of a run, so that its ceiling is measured though
-/// nobody asked. Slow storage leaves processors idle. Data that are compared need memory and time
-/// for a first pass; a target that shares the workers' threads makes them as busy. What is done on
-/// null volumes is the ceiling itself.
+/// Whether the generator may have been the bottleneck of a run, so that its ceiling is measured
+/// without a request. Slow storage leaves CPUs idle. Verified data need memory and time for a first
+/// pass; a target that shares the workers' threads makes them as busy. A run on null volumes is
+/// itself the ceiling.
 pub fn is_needed(result: &RunResult, run: &Prepared) -> bool {
     let compares = run.spec.workers.iter().any(|worker| worker.workload.verify.is_some());
     let nothing = |volume: &Arc<dyn Volume>| matches!(volume.ground(), Ground::Nothing);
@@ -55,15 +54,15 @@ fn is_busy(result: &RunResult) -> bool {
     result.origin == Origin::Measured && long && cores > 0.0 && used >= BUSY_SHARE * cores
 }
 
-/// Measures the ceiling of `run`, and judges `result` by it. A result that is not that
-/// of a whole run is left alone, and so is one whose ceiling cannot be measured: it says why.
+/// Measures the ceiling of `run`, and judges `result`. The result of a partial run is not judged,
+/// nor one whose ceiling cannot be measured, which is reported.
 pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine, length: Length) {
     if result.partial.is_some() || result.origin == Origin::Simulated || engine.stop.asked() > 0 {
         return;
     }
     match measure(run, engine, length) {
         Ok(Some(ceiling)) => result.set_ceiling(ceiling),
-        // Interrupted: the run itself is whole.
+        // Interrupted: the run itself is complete.
         Ok(None) => {}
         Err(error) => output::note(format_args!(
             "drumfire: the generator's limit was not measured: {error:#}"
@@ -80,7 +79,7 @@ fn measure(run: &Prepared, engine: &Engine, length: Length) -> Result<Option<Cei
         (bare.spec.seconds, bare.spec.ramp_seconds) = SHORT;
     }
     let shares = run.targets.as_ref().is_some_and(|targets| !targets.shared.is_empty());
-    // Beside workers that share their threads with a target, this one takes its place.
+    // If workers share their threads with a target, this server replaces that target.
     if let Some(server) = server.as_ref().filter(|_| shares) {
         bare.targets = Some(race::target_threads(server, Vec::new()));
     }
@@ -99,7 +98,7 @@ fn measure(run: &Prepared, engine: &Engine, length: Length) -> Result<Option<Cei
     Ok(measured.partial.is_none().then_some(ceiling))
 }
 
-/// The volumes that are driven instead, and the target that serves those of remote ones.
+/// Volumes that are driven instead, and the target that serves those of remote ones.
 type Opened = (Option<Server>, Vec<(StandIn, Arc<dyn Volume>)>);
 
 fn open(spec: &RunSpec, wanted: Vec<StandIn>) -> Result<Opened> {
@@ -142,7 +141,7 @@ fn open(spec: &RunSpec, wanted: Vec<StandIn>) -> Result<Opened> {
     Ok((server, volumes))
 }
 
-/// What stands in for each of the volumes that a group drives as one: parts of the whole's shape.
+/// Stand-ins for the volumes that a group drives as one: each with its share of the size.
 fn parts(whole: &StandIn, group: Option<&Group>) -> Vec<StandIn> {
     let Some(group) = group.filter(|group| group.is_one() && group.volumes.len() > 1) else {
         return vec![whole.clone()];
@@ -155,7 +154,7 @@ fn parts(whole: &StandIn, group: Option<&Group>) -> Vec<StandIn> {
     group.volumes.iter().map(part).collect()
 }
 
-/// The volume of another host that is behind a name, if it is one.
+/// The remote volume in a URI, also inside `delay:` and `fault:`, if there is one.
 fn remote(uri: &Uri) -> Option<&Uri> {
     match uri {
         Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_) => Some(uri),
@@ -183,7 +182,7 @@ fn name(index: usize) -> String {
     format!("2026-11.io.drumfire:ceiling-{index}")
 }
 
-/// A target on the cores that the workers leave free, or on theirs if that are all.
+/// A target on the cores that the workers leave free, or on the workers' cores if none are free.
 fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
     let allowed = os::cpu::allowed();
     let used = &spec.cores[..spec.cores.len().min(spec.workers.len())];
@@ -195,7 +194,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
         nvme_tcp: any_port(),
         nbd: any_port(),
         limits: Limits {
-            // NVMe/TCP has an admin queue for each worker besides.
+            // NVMe/TCP also has an admin queue for each worker.
             connections: 2 * spec.workers.len() + 64,
             commands: deepest.unwrap_or(1).clamp(1, 1024) as u16,
             ..Limits::default()
@@ -214,7 +213,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
     Ok(server)
 }
 
-/// The name of what `server` has in place of a remote volume, reached in the same way.
+/// URI of the volume of `server` that replaces a remote one, with the same transport.
 fn served(uri: &Uri, index: usize, server: &Server) -> Uri {
     match uri {
         Uri::Iscsi(real) => Uri::Iscsi(IscsiUri {
@@ -252,7 +251,7 @@ mod test {
             result
         };
         assert!(is_busy(&run(1.9, 2, 10.0)));
-        // A disk leaves the processors idle; both ends of a race share theirs.
+        // A disk leaves the CPUs idle; both ends of a race share theirs.
         assert!(!is_busy(&run(0.4, 2, 10.0)));
         assert!(!is_busy(&run(1.7, 2, 10.0)));
         assert!(!is_busy(&run(1.9, 2, 0.5)), "not worth it");

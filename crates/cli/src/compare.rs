@@ -1,4 +1,5 @@
-//! `drumfire compare`: what changed between two runs or two sweeps, and what cannot be told.
+//! `drumfire compare`: changes between two runs or two sweeps, and differences that cannot be
+//! resolved.
 
 mod turns;
 
@@ -74,35 +75,35 @@ pub enum Form {
     Csv,
 }
 
-/// What is held against its like on the other side.
+/// One run or cell, to be compared with its counterpart.
 struct Side {
     name: String,
     runs: Vec<RunResult>,
-    /// The command that repeats it.
+    /// Command that repeats the runs.
     again: String,
-    /// Figures that such runs did not keep beside equal ones.
+    /// Figures that differed between identical runs of the control.
     unkept: Vec<String>,
     /// Doubts about the runs as repeats.
     doubts: Vec<Doubt>,
 }
 
-/// All that is held against its like, and how often its runs were made.
+/// Runs or cells of one side, and the counts of its journal.
 struct Sides {
     all: Vec<Side>,
     journal: Option<Counts>,
 }
 
-/// What stands beside the pairs.
+/// Results other than the pairs.
 struct Around {
     judged: Judged,
-    /// Cells that one side has.
+    /// Cells that only one side has.
     alone: Vec<String>,
     /// Counts of the journals of both sides.
     journals: [Option<Counts>; 2],
     bounds: Vec<Bound>,
 }
 
-/// Two sides that are held against each other.
+/// Two sides that are compared with each other.
 struct Pair<'a> {
     comparison: Comparison,
     before: &'a [RunResult],
@@ -123,13 +124,13 @@ impl<'a> Pair<'a> {
 /// The command that repeats the run in a folder often enough.
 fn repeats(folder: &Path, run: &RunResult) -> String {
     let name = folder.display();
-    // Files of their own are written again only if that is said.
+    // Local files are overwritten only with `--destroy`.
     let writes = run.job.read_percent < 100.0 && run.job.transport == "local";
     let destroy = if writes { " --destroy" } else { "" };
     format!("drumfire sweep {name}/job.toml --repeats {ENOUGH} --out {name}-repeats{destroy}")
 }
 
-/// Prints what changed, of what is measured first if that is asked for.
+/// Prints the changes; with `--run`, measures both sides first.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     tables::only_with(args.rows, args.form == Form::Csv)?;
     if !args.turns.run {
@@ -180,10 +181,10 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
     Ok(if invalid { exit.worse(Exit::Dishonest) } else { exit })
 }
 
-/// Sides of one name beside each other, and what has none.
+/// Pairs of sides with the same name, and the names without a counterpart.
 fn pairs<'a>(args: &Args, a: &'a [Side], b: &'a [Side]) -> (Vec<Pair<'a>>, Vec<String>) {
     if let ([a], [b]) = (a, b) {
-        // Two runs are held against each other whatever they are called.
+        // Two single runs are compared whatever their names are.
         return (vec![Pair::of(&a.name, a, b)], Vec::new());
     }
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
@@ -198,7 +199,7 @@ fn pairs<'a>(args: &Args, a: &'a [Side], b: &'a [Side]) -> (Vec<Pair<'a>>, Vec<S
     (pairs, alone)
 }
 
-/// What bounds come to, of each pair.
+/// Verdicts of `--fail-if` for each pair.
 fn bounds(args: &Args, pairs: &[Pair]) -> Vec<Bound> {
     let of = |pair: &Pair| {
         let Pair { comparison, before, after, .. } = pair;
@@ -261,7 +262,7 @@ fn print(args: &Args, pairs: &[Pair], around: &Around, color: Color) -> Result<(
     let sum = report::compare::closing(&both, around.judged, &around.bounds, paint);
     let (a, b) = (args.a.display(), args.b.display());
     let last = format!("kept in {a} and {b}");
-    // Elsewhere than on a terminal whoever typed both knows that.
+    // The closing lines are for terminals; a script knows its command line.
     match output::is_terminal() {
         true => output::end(&sum, &["".to_owned(), last].iter().collect()),
         false => Ok(()),
@@ -313,10 +314,10 @@ mod test {
 
     use super::*;
 
-    /// What two runs of the same job may differ in.
+    /// Fields in which two runs of the same job may differ.
     const LEFT_OUT: [&str; 6] = ["command", "name", "seed", "volumes", "reported", "figures"];
 
-    /// A job with something at this place.
+    /// A job with an option in this table.
     fn job(place: &str, name: &str, value: &Value) -> Value {
         let mut job = json!({ "steps": [{ "seconds": 10, "groups": [{
             "volumes": ["null:1g"],
@@ -326,7 +327,7 @@ mod test {
         job
     }
 
-    /// All options that a job may have at this place, by what is said of one that is none.
+    /// All options of this table, from the error message about an unknown option.
     fn options(place: &str) -> Vec<String> {
         let odd = job(place, "no such option", &json!(1));
         let why = serde_json::from_value::<JobSpec>(odd).unwrap_err().to_string();
@@ -351,7 +352,7 @@ mod test {
                     spec: job(place, &name, &value),
                     ..RunResult::default()
                 };
-                // These hold what is looked into.
+                // Tables whose options are checked separately.
                 let whole = ["steps", "groups", "workload", "access"];
                 if whole.contains(&name.as_str()) {
                     continue;
@@ -367,7 +368,7 @@ mod test {
                 count += 1;
             }
         }
-        // As many as there were when this was written, at least.
+        // Minimum count: the number of options when this test was written.
         assert!(count >= 45, "{count} options");
     }
 }

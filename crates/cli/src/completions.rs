@@ -1,4 +1,4 @@
-//! `drumfire completions`: what a shell needs to complete commands and options.
+//! `drumfire completions`: scripts with which a shell completes commands and options.
 
 use anyhow::Result;
 use clap::ValueEnum;

@@ -45,7 +45,7 @@ pub fn main(discover: &Discover) -> Result<Exit> {
     let mut text = Text::new();
     for (name, addresses) in &found {
         for address in addresses {
-            // The group tag after the comma says which portals may share a session.
+            // The group tag after the comma groups portals that may share a session.
             let address = address.split(',').next().unwrap_or_default();
             writeln!(text, "{scheme}://{address}/{name}")?;
         }

@@ -1,5 +1,5 @@
-//! `drumfire doctor`: what on this host, and on the volumes that are named, will spoil a
-//! measurement, and the commands that mend it.
+//! `drumfire doctor`: conditions of this host and of the given volumes that distort measurements,
+//! and the commands that fix them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,18 +30,18 @@ pub struct Args {
     strict: bool,
 }
 
-/// How long the host is watched.
+/// Duration for which the host is observed.
 const WATCHED: Duration = Duration::from_secs(1);
 
-/// Prints what it finds; fails if nothing can run here, or a volume cannot be opened. What is no
-/// volume at all is said before anything is looked at.
+/// Prints its findings; fails if nothing can run here, or a volume cannot be opened. Invalid volume
+/// URIs are reported before any probe.
 pub fn main(args: &Args) -> Result<Exit> {
     let features = Features::probe()?;
     let mut opened: Vec<(String, Arc<dyn Volume>)> = Vec::new();
     let (mut wire, mut closed) = (Wire::None, 0);
     for text in &args.volumes {
         let uri: Uri = text.parse()?;
-        // The command reads no data: it may inspect a volume that somebody uses, too.
+        // The command reads no data, so it may inspect a volume in use.
         let volume = match volume::open(&uri.unlocked(), Purpose::Read) {
             Ok(volume) => volume,
             Err(error) => {
@@ -82,7 +82,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     })
 }
 
-/// A network, unless something that is worse is known already.
+/// Network, unless a worse wire is already known.
 fn remote(known: Wire) -> Wire {
     match known {
         Wire::Loopback => Wire::Loopback,
@@ -149,7 +149,7 @@ fn write(check: &Check, out: &mut Text) -> fmt::Result {
         Verdict::Warn => "WARN",
         Verdict::Fail => "FAIL",
         Verdict::Unknown => "unknown",
-        // Nothing to do about it.
+        // Nothing to report.
         Verdict::DoesNotApply => return Ok(()),
     };
     writeln!(out, "{code} {verdict:<7} {name}: {evidence}")?;

@@ -1,4 +1,4 @@
-//! How the program ends: numbers that scripts rely on.
+//! Exit codes, on which scripts rely.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -12,26 +12,26 @@ use stats::{RunResult, Verdict};
 pub enum Exit {
     /// 0: done.
     Good,
-    /// 1: it failed.
+    /// 1: failure.
     Failed,
     /// 2: the arguments make no sense.
     Usage,
     /// 3: an honesty check failed, and `--strict` was given.
     Dishonest,
-    /// 4: what was asked for is not met, or what is claimed cannot be.
+    /// 4: a requested bound is missed, or a claim cannot be met.
     Missed,
-    /// 5: data differ from what was written.
+    /// 5: data miscompare.
     Mismatch,
-    /// 6: the result is not that of the whole run.
+    /// 6: the result is partial.
     Partial,
     /// 130: interrupted.
     Interrupted,
-    /// As fio's exit code: the number of failed jobs, 1 to 255.
+    /// fio's exit code: the number of failed jobs, 1 to 255.
     Jobs(u8),
 }
 
 impl Exit {
-    /// For the end of `main`.
+    /// Converts to the result of `main`.
     pub fn code(self) -> ExitCode {
         ExitCode::from(self.number())
     }
@@ -51,7 +51,7 @@ impl Exit {
         }
     }
 
-    /// Of two, the one that says more.
+    /// The more severe of two exits.
     pub fn worse(self, other: Exit) -> Exit {
         let order = [
             Exit::Mismatch,
@@ -66,7 +66,7 @@ impl Exit {
         found.unwrap_or(Exit::Good)
     }
 
-    /// What a result comes to, the worst first.
+    /// Exit for a result: its most severe problem.
     pub fn of_result(result: &RunResult, interrupted: bool, strict: bool) -> Exit {
         let failed =
             |code: &str| result.checks.iter().any(|c| c.code == code && c.verdict == Verdict::Fail);
@@ -87,8 +87,8 @@ impl Exit {
 #[error("{0}")]
 pub struct UsageError(pub String);
 
-/// An error of a file that the user names. That there is none of this name, or one of another kind,
-/// is a wrong argument, as is a file without sense; a disk that does not read is a failure.
+/// Error for a file that the user names. A missing file, one of the wrong type and one with invalid
+/// content are wrong arguments; a read error of the disk is a failure.
 pub fn of_file(name: impl Display, error: io::Error) -> anyhow::Error {
     let words = format!("cannot read {name}");
     match is_named_wrongly(&error) {
@@ -97,7 +97,7 @@ pub fn of_file(name: impl Display, error: io::Error) -> anyhow::Error {
     }
 }
 
-/// Whether a name is to blame: nothing is there, or what keeps no bytes, or no text.
+/// Whether the name is the cause: nothing exists there, or no file with text.
 fn is_named_wrongly(error: &io::Error) -> bool {
     use ErrorKind::{
         InvalidData, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
@@ -106,7 +106,7 @@ fn is_named_wrongly(error: &io::Error) -> bool {
         .contains(&error.kind())
 }
 
-/// An error with its causes, each once, and the limit that took the memory away, if it is that.
+/// An error with its causes, each once, and the memory limit that caused it, if there is one.
 pub fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -117,7 +117,7 @@ pub fn words(error: &anyhow::Error) -> String {
         }
     }
     let is_memory = |cause: &(dyn std::error::Error + 'static)| {
-        // Where no thread can be started, it says that it should be tried again.
+        // EAGAIN: no thread could be started.
         let io = cause.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
         matches!(io.map(Errno::from_raw_os_error), Some(Errno::NOMEM | Errno::AGAIN))
     };
@@ -127,8 +127,8 @@ pub fn words(error: &anyhow::Error) -> String {
     words
 }
 
-/// What an error comes to: wrong arguments, or a failure. Wrong is whatever was typed, or stands in
-/// a file that was named, and can be mended there; all else is the world's failure.
+/// Exit for an error: wrong arguments or a failure. An error is a wrong argument if the user can
+/// fix it on the command line or in a named file; all others are failures.
 pub fn of_error(error: &anyhow::Error) -> Exit {
     let usage = error.chain().any(|cause| {
         cause.is::<UsageError>()

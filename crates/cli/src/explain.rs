@@ -1,4 +1,5 @@
-//! `drumfire explain`: what a job file would run, and what of it would not be as it stands.
+//! `drumfire explain`: what a job file would run, and the parts of the file that it cannot run as
+//! written.
 
 use anyhow::{Context, Result};
 use block::{Text, print_size};
@@ -34,7 +35,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         output::print(&explained(&args.file, &reading))?;
         return Ok(if reading.job.is_some() { Exit::Good } else { Exit::Usage });
     };
-    // What the file says otherwise than it will be done is said beside the new file.
+    // Deviations from the file are reported on stderr, not in the new file.
     reading.notes.iter().for_each(output::note);
     // A file, to the last byte.
     let text = written(&job, args.format.unwrap_or(Format::Toml))?;
@@ -59,7 +60,8 @@ fn read(args: &Args) -> Result<Reading> {
     }
 }
 
-/// The job, each of its groups with the processors of all: its file has no other place for them.
+/// The job with the CPUs of the whole file copied to each group, because a job file has CPUs per
+/// group only.
 fn with_cores(reading: &Reading) -> Option<JobSpec> {
     let mut job = reading.job.clone()?;
     let groups = job.steps.iter_mut().flat_map(|step| &mut step.groups);
@@ -67,7 +69,7 @@ fn with_cores(reading: &Reading) -> Option<JobSpec> {
     Some(job)
 }
 
-/// The job in another format. What is written is read again: it is the same job, or an error.
+/// The job in another format. The output is parsed again: it is the same job, or an error.
 fn written(job: &JobSpec, format: Format) -> Result<String> {
     let (text, what) = match format {
         Format::Toml => return toml::to_string(job).context("the job as TOML"),
@@ -87,8 +89,8 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
             step.name.clear();
             for group in &mut step.groups {
                 group.name.clear();
-                // Logs and figures are no part of the load, and numbers of logs those of jobs in
-                // the file.
+                // Logs and figures are not part of the load, and log numbers refer to jobs in the
+                // file.
                 group.logs = Logs::default();
                 group.figures = Figures::default();
                 group.reported = Reported::Group;

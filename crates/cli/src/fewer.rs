@@ -1,4 +1,5 @@
-//! Repeats a run on half of its CPUs, right after it: is the client the limit (H10)?
+//! Repeats a run on half of its CPUs, right after it, to find out whether the client is the
+//! bottleneck (H10).
 
 use anyhow::Result;
 use load::{Engine, Prepared};
@@ -9,24 +10,24 @@ use volume::Uri;
 use crate::output;
 
 /// Whether half of the CPUs are to be measured, too: the ceiling leaves room, the CPUs of the run
-/// were too busy to say that half of them would do, and the run can be done again.
+/// were too busy to conclude that half of them suffice, and the run can be repeated.
 pub fn is_needed(result: &RunResult, run: &Prepared) -> bool {
     let undecided = |check: &Check| check.code == "H10" && check.verdict == Verdict::Unknown;
     let open = result.ceiling.is_some() && result.checks.iter().any(undecided);
-    // What creates and removes files does it once.
+    // Calls that create and remove files cannot be repeated.
     let calls = |uri: &str| uri.parse().is_ok_and(|uri: Uri| uri.calls_on_files());
     let calls = run.spec.workers.iter().any(|worker| calls(&worker.uri));
     open && !calls && result.placement.initiator.len() > 1 && load::may_repeat(run)
 }
 
-/// Measures it, and judges `result` by it. A run that was interrupted is left alone.
+/// Measures the rate on half of the CPUs, and judges `result`. An interrupted run is not judged.
 pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine) {
     if result.partial.is_some() || engine.stop.asked() > 0 {
         return;
     }
     match measure(result, run, engine) {
         Ok(Some(fewer)) => result.set_fewer_cores(fewer),
-        // Interrupted: the run itself is whole.
+        // Interrupted: the run itself is complete.
         Ok(None) => {}
         Err(error) => output::note(format_args!(
             "drumfire: the rate on half of the CPUs was not measured: {error:#}"

@@ -14,41 +14,41 @@ pub use self::successor::{Place, Successor};
 use crate::exit::UsageError;
 use crate::signal;
 
-/// What a folder with a result holds, and one whose run was cut before its first result.
+/// Names in a folder with a result, and in one whose run was interrupted before its first result.
 const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
-/// The result of a folder, and what is made of it.
+/// Documents of a folder with a result.
 const DOCUMENTS: [&str; 3] = ["sweep.json", "result.json", "report.txt"];
 /// Keeps others out of the folder of a sweep.
 pub const LOCK: &str = "lock";
 
-/// The folder of a run, made before the run so that no result is lost for want of one. If nothing
-/// came into it, it goes again, and so do those above that were made for it.
+/// Folder of a run, created before the run so that no result is lost. A folder that stays empty is
+/// removed, and so are the parent folders that were created for it.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
-    /// Those that were not there before, from the inside.
+    /// Folders that this run created, innermost first.
     made: Vec<PathBuf>,
-    /// Keeps other runs out as long as it is open.
+    /// Lock against other runs while the folder is open.
     _lock: Option<File>,
 }
 
 impl Folder {
-    /// In a place that the user names, or one of its own that tells `name` and time. Nobody else
-    /// has it at the same time, and one with a result is taken only to `replace` that: by a
-    /// [`Successor`].
+    /// Creates the folder at the user's path, or one of its own named after `name` and the time.
+    /// The folder is used exclusively; one with a result is accepted only to `replace` that result,
+    /// by a [`Successor`].
     pub fn new(out: Option<&Path>, name: &str, replace: bool) -> Result<Folder> {
         let Some(path) = out else {
             let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();
             return unused(Path::new("drumfire-runs"), &format!("{time}-{name}"));
         };
         let mut folder = Folder::at(path)?;
-        // Before its files are looked at: those of a run that goes on are no result yet.
+        // Locked before its files are checked: those of a run in progress are no result yet.
         folder._lock = lock(path)?;
         refuse_kept(path, replace)?;
         Ok(folder)
     }
 
-    /// One that several runs fill, of which nobody else has it at the same time.
+    /// A folder for the results of several runs, used exclusively.
     pub fn shared(out: Option<&Path>, name: &str) -> Result<Folder> {
         let Some(path) = out else { return Folder::new(None, name, false) };
         let mut folder = Folder::at(path)?;
@@ -56,7 +56,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// In a certain place.
+    /// Creates the folder at a given path.
     pub fn at(path: &Path) -> Result<Folder> {
         let (_, made) = os::Folder::make_trusted(path)
             .with_context(|| format!("cannot create the run's folder {}", path.display()))?;
@@ -64,8 +64,7 @@ impl Folder {
     }
 }
 
-/// Refuses a folder that holds a result, unless that is to be replaced; one of a sweep is not
-/// replaced by anything else.
+/// Refuses a folder with a result, unless that is to be replaced; only a sweep replaces a sweep.
 pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
     let kept = KEPT.into_iter().find(|name| folder.join(name).exists());
     let folder = folder.display();
@@ -81,8 +80,8 @@ pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
     }
 }
 
-/// Keeps other runs out of a folder. Where folders cannot be locked, as on some file systems of
-/// other hosts, nobody is.
+/// Locks a folder against other runs. File systems without locks, such as some network file
+/// systems, lock nothing.
 fn lock(folder: &Path) -> Result<Option<File>> {
     let file = os::Folder::open_trusted(folder).and_then(|folder| folder.handle());
     let file = file.with_context(|| format!("cannot open {}", folder.display()))?;
@@ -110,13 +109,13 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder that nothing came into: only an empty one can be removed.
+/// Removes a folder, if it is empty.
 fn remove_empty(path: &Path) -> io::Result<()> {
     let (above, name) = os::Folder::trusted_parent(path)?;
     above.remove_folder(Path::new(name))
 }
 
-/// A folder that no other run of the same second has.
+/// Creates a folder with a name that is unique among the runs of this second.
 fn unused(parent: &Path, name: &str) -> Result<Folder> {
     let mut above = Folder::at(parent)?;
     let opened = os::Folder::open_trusted(parent)
@@ -125,7 +124,7 @@ fn unused(parent: &Path, name: &str) -> Result<Folder> {
     for name in std::iter::once(name.to_owned()).chain(numbered) {
         let path = parent.join(&name);
         match opened.create_folder(Path::new(&name), 0o777) {
-            // It is there, and another's.
+            // The folder exists and belongs to another run.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let told = || format!("cannot create the run's folder {}", path.display());
@@ -150,17 +149,17 @@ pub fn write(folder: &Path, result: &RunResult) -> Result<()> {
     render(folder, result)
 }
 
-/// Writes `result.json` of a run that goes on. It does not wait for the disk, which may be the one
-/// that is measured; what ends the program does not end the system.
+/// Writes `result.json` of a run that continues. The write is not synced to the disk, which may be
+/// the one being measured; if the program ends, the system still writes the file back.
 pub fn write_draft(folder: &Path, result: &RunResult) -> Result<()> {
     replace(&folder.join("result.json"), |out| {
-        // Its digest would take the time of the run.
+        // A digest would use time of the run.
         report::json::write_value(result, out)?;
         Ok(out.flush()?)
     })
 }
 
-/// Writes what is made of a result that is kept already.
+/// Writes the text report of a saved result.
 pub fn render(folder: &Path, result: &RunResult) -> Result<()> {
     write_file(&folder.join("report.txt"), |out| {
         let text = report::text::painted(result, report::Paint::PLAIN);
@@ -179,9 +178,9 @@ pub fn write_job(folder: &Path, job: &serde_json::Value) -> Result<()> {
     })
 }
 
-/// Writes a new file and renames it: a reader never sees half a file, what was there before stays
-/// if the disk is full, and a link that another user put there is replaced, not followed. Special
-/// files, as /dev/stdout, are written directly.
+/// Writes a new file and renames it: a reader never sees a partial file, an existing file stays if
+/// the disk is full, and a link of another user is replaced, not followed. Special files, such as
+/// /dev/stdout, are written directly.
 pub fn write_file(
     path: &Path,
     content: impl FnOnce(&mut BufWriter<File>) -> Result<()>,
@@ -199,7 +198,7 @@ pub fn write_file(
         content(out)?;
         out.flush()?;
         match signal::is_asked() {
-            // A slow disk is not waited for: what ends the program does not end the system.
+            // No fsync on a slow disk: if the program ends, the system still writes the file back.
             true => Ok(()),
             false => Ok(out.get_ref().sync_all()?),
         }
@@ -207,7 +206,7 @@ pub fn write_file(
     replace(path, durable).with_context(told)
 }
 
-/// Begins a file anew that is appended to later; a special one stays as it is.
+/// Truncates a file that is appended to later; a special file stays as it is.
 pub fn begin_file(path: &Path) -> io::Result<()> {
     match special(path)? {
         Some(_) => Ok(()),
@@ -215,13 +214,13 @@ pub fn begin_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a pipe, a terminal or another special file for writing, unless another user put it there.
+/// Opens a pipe, a terminal or another special file for writing, unless another user created it.
 fn special(path: &Path) -> io::Result<Option<File>> {
     let (folder, name) = os::Folder::trusted_parent(path)?;
     folder.special(name)
 }
 
-/// Writes a new file and gives it the name.
+/// Writes a new file and renames it to `path`.
 fn replace(path: &Path, content: impl FnOnce(&mut BufWriter<File>) -> Result<()>) -> Result<()> {
     let (folder, name) = os::Folder::trusted_parent(path)?;
     let draft = folder.draft()?;

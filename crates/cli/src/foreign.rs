@@ -22,8 +22,8 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format of a file by the end of its name, or by what it holds: fio's job files have any
-    /// name. `None` when it is a volume.
+    /// Format of a file by its extension, or by its content: fio's job files have any name. `None`
+    /// for a volume.
     pub fn of(name: &str) -> Option<Format> {
         if name.starts_with("file:") {
             return None;
@@ -41,7 +41,7 @@ impl Format {
 /// Longest file that may be fio's, whatever its name, in bytes.
 const ODD_NAME_MAX: u64 = 1 << 20;
 
-/// Whether a file begins with a section, behind blank lines and comments, and is text.
+/// Whether a file is text and starts with a section, after blank lines and comments.
 fn looks_like_fio(path: &Path) -> bool {
     let small = std::fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= ODD_NAME_MAX);
     let text = if small { std::fs::read_to_string(path).ok() } else { None };
@@ -52,15 +52,15 @@ fn looks_like_fio(path: &Path) -> bool {
     first.is_some_and(is_section) && !text.contains('\0')
 }
 
-/// Reads a file of fio's or Iometer's. `volumes` stand for the targets that the file names, in the
-/// order in which they come up; `seconds` is the length of each step, instead of the file's.
+/// Reads a file of fio or Iometer. `volumes` replace the targets that the file names, in order of
+/// their appearance; `seconds` replaces the length of each step.
 pub fn read(
     format: Format,
     name: &str,
     volumes: &[String],
     seconds: Option<f64>,
 ) -> Result<Reading> {
-    // What an Iometer configuration names are places on another machine.
+    // Targets in an Iometer configuration are devices of another machine.
     let only_words = |line: &str| match format {
         Format::Icf => true,
         Format::Fio => line.trim_start().starts_with(['#', ';']),
@@ -71,7 +71,7 @@ pub fn read(
     read_as(format, name, &text, volumes, seconds)
 }
 
-/// The same of text that was read before.
+/// Like [`read`], with text that was read before.
 pub fn read_as(
     format: Format,
     name: &str,
@@ -97,15 +97,15 @@ pub fn read_as(
     reading.map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// Reads what fio is given: job files, or a command line as one. Of the sections, those that are
-/// `wanted`; all if none is named.
+/// Reads fio's input: job files, or a command line as one. Selects the sections in `wanted`; all if
+/// it is empty.
 pub fn read_fio(files: &[fio::Source<'_>], wanted: &[String]) -> Result<Reading> {
     let options = fio::Options { is_fio: true, ..fio_options(&[], None) };
     fio::read_all(files, wanted, &surroundings(), &options)
         .map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// This host, as far as it decides what a job file means.
+/// Properties of this host on which the meaning of a job file depends.
 fn surroundings() -> Surroundings<'static> {
     let memory_bytes = os::sample::memory_total_bytes().unwrap_or(0);
     Surroundings::of_host(memory_bytes >> 20, os::cpu::allowed().len() as u64)
@@ -129,10 +129,10 @@ pub fn plain_uri(text: &str) -> String {
     text.parse::<Uri>().map_or_else(|_| text.to_owned(), |uri| uri.to_string())
 }
 
-/// The URI of what a file names.
+/// URI of the storage that a file names.
 pub fn name_volume(storage: &Storage) -> Result<String, String> {
     let uri = uri_of(storage)?.to_string();
-    // What a URI cannot say would be something else, or nothing.
+    // A name that does not fit in a URI would name another volume, or none.
     uri.parse::<Uri>().map_err(|error| error.to_string())?;
     Ok(uri)
 }
@@ -179,7 +179,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
     })
 }
 
-/// What another tool would call a volume; `None` when it has no word for it.
+/// Another tool's name for a volume; `None` if it has none.
 pub fn storage_of(uri: &str) -> Option<Storage> {
     match uri.parse::<Uri>().ok()? {
         Uri::Null { bytes, block_bytes: 512, call: None } => {
@@ -190,7 +190,8 @@ pub fn storage_of(uri: &str) -> Option<Storage> {
             let (path, direct) = (path.to_str()?.to_owned(), direct?);
             Some(Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll })
         }
-        // Of a session its URLs say the initiator's name alone, that its engine heeds.
+        // fio's iSCSI engine accepts a URL and the initiator's name, and no other session
+        // setting.
         Uri::Iscsi(iscsi) => {
             let plain =
                 Session { initiator: iscsi.session.initiator.clone(), ..Session::default() };
@@ -222,7 +223,7 @@ fn remote_uri(remote: &Remote) -> Result<Uri, String> {
             ..Session::default()
         },
     });
-    // What a URI cannot hold would name something else.
+    // A name that a URI cannot express would name another volume.
     match uri.to_string().parse::<Uri>() {
         Ok(read) if read == uri => Ok(uri),
         Ok(_) => Err(format!("{target}: no / ? and & can stand in a name")),
@@ -230,7 +231,8 @@ fn remote_uri(remote: &Remote) -> Result<Uri, String> {
     }
 }
 
-/// The other way around; `None` where only our own initiator can do what is wanted.
+/// Inverse of the conversion from a remote volume; `None` if only our own initiator has the
+/// requested options.
 fn remote_of(nvme: NvmeUri) -> Option<Remote> {
     let NvmeUri { address, subsystem, nsid, session } = nvme;
     if session.reconnect_seconds.is_some() || session.io_timeout_seconds.is_some() {
@@ -249,7 +251,7 @@ fn remote_of(nvme: NvmeUri) -> Option<Remote> {
     })
 }
 
-/// Whether something is there that keeps no blocks: a folder, `/dev/null`.
+/// Whether the path is neither a file nor a block device: a folder, `/dev/null`.
 fn is_no_storage(path: &str) -> bool {
     let kind = std::fs::metadata(path).map(|there| there.file_type());
     let is_file = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
@@ -275,11 +277,11 @@ fn is_far(uri: &str) -> bool {
     uri.parse().is_ok_and(|uri: Uri| uri.address().is_some())
 }
 
-/// Capacity of a file or device that is there, or of a volume of another host; why that does not
-/// answer is said at once.
+/// Capacity of an existing file or device, or of a remote volume; if that does not respond, the
+/// reason is reported at once.
 fn capacity(uri: &str) -> Option<u64> {
     let uri = match uri.parse().ok()? {
-        // How it is opened for the run does not change how long it is.
+        // Flags of opening do not change the size of the file.
         Uri::File(file) => {
             Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file })
         }

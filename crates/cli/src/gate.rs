@@ -1,6 +1,5 @@
-//! Processes that this program starts for itself and that begin at the same time: rates add up only
-//! if they were measured at once, and who comes late where others keep all processors busy comes
-//! very late.
+//! Synchronised start of child processes: rates add up only if they were measured at the same time,
+//! and a process that starts late on a busy host starts very late.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -21,7 +20,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// A gate in the place of the standard input of a process to be started.
+    /// Installs a gate as the standard input of a process that is about to start.
     pub fn before(command: &mut Command) -> Result<Gate> {
         let made = UnixStream::pair().and_then(|(stream, theirs)| {
             stream.set_nonblocking(true)?;
@@ -32,16 +31,16 @@ impl Gate {
         Ok(Gate { stream, arrived: false })
     }
 
-    /// Whether the process waits there, or has ended.
+    /// Whether the process waits at the gate, or has ended.
     pub fn has_arrived(&mut self) -> bool {
         let mut waits = || self.stream.read(&mut [0]);
         self.arrived |= !waits().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
         self.arrived
     }
 
-    /// Lets it go on.
+    /// Releases the process.
     pub fn open(&mut self) {
-        // One that has ended does not care.
+        // An error means that the process has ended, which is harmless.
         let _ = self.stream.write_all(b".");
     }
 }
@@ -54,7 +53,7 @@ pub fn wait() {
         return;
     }
     let stdin = std::io::stdin();
-    // If whoever started it is gone, it ends by itself.
+    // If the parent is gone, this process ends anyway.
     let _ = rustix::io::write(&stdin, b".");
     let _ = rustix::io::read(&stdin, &mut [0_u8; 1]);
 }
@@ -66,7 +65,7 @@ mod test {
     #[test]
     fn a_process_waits_until_the_gate_opens() {
         let mut command = Command::new("sh");
-        // It writes to its standard input, as `wait` does.
+        // The shell writes to its standard input, as `wait` does.
         command.args(["-c", "test $DRUMFIRE_GATE = 1 && printf . >&0 && read -r _; exit 3"]);
         let mut gate = Gate::before(&mut command).unwrap();
         let mut child = command.spawn().unwrap();

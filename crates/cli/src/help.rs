@@ -1,7 +1,7 @@
-//! Help of each command: what it is, examples, usage, options, in the width of the terminal.
+//! Help of each command: description, examples, usage, options, in the width of the terminal.
 //!
-//! `-h` fits on one screen: examples and the main options. `--help` has all of them, and notes.
-//! [`program`] is what the parser, the completions and the manual pages are made of.
+//! `-h` fits on one screen: examples and the main options. `--help` has all of them, and notes. The
+//! parser, the completions and the manual pages are made from [`program`].
 
 mod pages;
 
@@ -15,7 +15,7 @@ use crate::args::Args;
 use crate::output;
 pub use pages::page;
 
-/// Commands by what they are for.
+/// Commands by purpose.
 pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Serve", &["serve", "attach", "detach", "discover"]),
     ("Drive", &["race", "run", "fio", "sweep", "explain", "doctor"]),
@@ -27,16 +27,16 @@ pub const GROUPS: [(&str, &[&str]); 6] = [
 
 /// Widest help: longer lines are hard to read.
 const COLUMNS_MAX: usize = 100;
-/// Help of a command. What `before-help` stands for ends with an empty line.
+/// Help template of a command. The text of `before-help` ends with an empty line.
 const TEMPLATE: &str =
     "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 
-/// The program with its commands, as it is parsed, completed and documented.
+/// The program with its commands, for parsing, completion and documentation.
 pub fn program() -> Command {
     let columns = output::reader_columns().unwrap_or(COLUMNS_MAX).min(COLUMNS_MAX);
     let program = dressed(Args::command(), "").term_width(columns);
     let styles = program.get_styles().clone();
-    // The commands stand in groups, not in the list that the parser makes of them.
+    // Commands are listed in groups, instead of the parser's flat list.
     let template = TEMPLATE.replace("{all-args}", &(heading("Options", &styles) + "\n{options}"));
     let brief = examples("", &styles, false) + "\n\n" + &names(&styles, columns);
     let long = examples("", &styles, true) + "\n\n" + &listing(&program, &styles, columns);
@@ -48,7 +48,7 @@ pub fn program() -> Command {
         .after_help(more)
 }
 
-/// A command with its examples, and the options that `-h` shows, and so those below it.
+/// Adds the examples and the set of options of `-h` to a command and its subcommands.
 fn dressed(command: Command, path: &str) -> Command {
     let styles = command.get_styles().clone();
     let command = command.mut_subcommands(|below| {
@@ -65,7 +65,7 @@ fn dressed(command: Command, path: &str) -> Command {
     let notes = command.get_after_long_help();
     let notes = notes.map_or_else(String::new, |notes| format!("{notes}\n\n"));
     let manual = format!("Manual page: drumfire man {path}");
-    // `drumfire help` prints the help of every command: `drumfire volume help` is one too many.
+    // `drumfire help` prints the help of every command: `drumfire volume help` would be redundant.
     let command = command
         .disable_help_subcommand(!path.is_empty())
         .help_template(TEMPLATE)
@@ -84,7 +84,7 @@ fn is_brief(arg: &Arg, brief: &[&str]) -> bool {
     id != "color" && (brief.is_empty() || brief.contains(&id))
 }
 
-/// An argument whose text in `-h` is its first sentence.
+/// An argument whose short help is the first sentence of its text.
 fn worded(arg: Arg) -> Arg {
     let Some(text) = arg.get_help().map(ToString::to_string) else { return arg };
     match arg.get_long_help() {
@@ -93,7 +93,7 @@ fn worded(arg: Arg) -> Arg {
     }
 }
 
-/// The first sentence, and the default that stands at the end of the text.
+/// First sentence, and the default from the end of the text.
 fn first_sentence(text: &str) -> String {
     let ends = |at: &usize| text[at + 2..].starts_with(char::is_uppercase);
     let Some(end) = text.match_indices(". ").map(|(at, _)| at).find(ends) else {
@@ -105,7 +105,7 @@ fn first_sentence(text: &str) -> String {
     }
 }
 
-/// The examples of a command under their heading; in full with what they do.
+/// Examples of a command under their heading; with descriptions if `in_full`.
 fn examples(path: &str, styles: &Styles, in_full: bool) -> String {
     let Some(page) = page(path) else { return String::new() };
     let (mut text, literal) = (heading("Examples", styles), styles.get_literal());
@@ -133,10 +133,10 @@ fn names(styles: &Styles, columns: usize) -> String {
     format!("{}\n{lines}", heading("Commands", styles))
 }
 
-/// Columns of the longest group's name, and of what separates it from its commands.
+/// Columns of the longest group's name and the separator after it.
 const GROUP_COLUMNS: usize = 17;
 
-/// The commands with what each does, in groups.
+/// Commands with their descriptions, in groups.
 fn listing(program: &Command, styles: &Styles, columns: usize) -> String {
     let literal = styles.get_literal();
     let about = |name: &str| match program.find_subcommand(name).and_then(Command::get_about) {
@@ -154,7 +154,7 @@ fn listing(program: &Command, styles: &Styles, columns: usize) -> String {
     GROUPS.map(group).join("\n\n")
 }
 
-/// A label and its text, which goes on below itself.
+/// A label and its text, whose continuation lines are indented to the label's width.
 fn wrapped(label: &str, text: &str, columns: usize) -> String {
     let below = " ".repeat(textwrap::core::display_width(label));
     let options = Options::new(columns).initial_indent(label).subsequent_indent(&below);

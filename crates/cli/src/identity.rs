@@ -1,6 +1,6 @@
-//! Whose disks a server's volumes are: what serial numbers and worldwide names are made of.
+//! Identity of a server's volumes: source of serial numbers and worldwide names.
 //!
-//! A host that finds one identity on two ways takes it for one disk and writes to either. So
+//! A host that finds one identity on two paths treats both as one disk and writes to either. So
 //! volumes have the same identity only if they are the same data, of the same server, under the
 //! same name, or if the user said that two servers are one. See decision 0015.
 
@@ -14,22 +14,22 @@ use volume::Lifetime;
 
 use crate::exit::UsageError;
 
-/// What tells a server from all others.
+/// Identity of a server, distinct from all others.
 pub struct Identity {
     source: Source,
-    /// Chance, for what ends with this process.
+    /// Random number, for volumes that end with this process.
     process: [u8; 16],
 }
 
 enum Source {
-    /// The user's word: servers that are given the same are one.
+    /// Text of the user: servers with the same text are one.
     Given([u8; 16]),
-    /// Kept by this machine, or nothing but chance.
+    /// Saved by this machine, or random.
     Own([u8; 16]),
 }
 
 impl Identity {
-    /// That of all servers that are given this text.
+    /// Identity shared by all servers with this text.
     pub fn given(text: &str) -> Result<Identity, UsageError> {
         if text.is_empty() {
             let message = "--id needs a text, the same on all servers with paths to one disk";
@@ -41,13 +41,13 @@ impl Identity {
         })
     }
 
-    /// One that nobody has had or will have.
+    /// Random identity, unique to this process.
     pub fn of_process() -> Identity {
         Identity { source: Source::Own(chance()), process: chance() }
     }
 
-    /// That of the servers of this machine and user, made at the first start. Where it cannot be
-    /// kept it is of this process, and `note` says why.
+    /// Identity of the servers of this machine and user, created at the first start. If it cannot
+    /// be saved, the identity is that of this process, and `note` gets the reason.
     pub fn kept(note: impl FnOnce(String)) -> Identity {
         let folder = state::folder(|name| env::var_os(name));
         let machine = state::Machine::this();
@@ -74,12 +74,12 @@ impl Identity {
         }
     }
 
-    /// Whether the user has said that other servers may have it, too.
+    /// Whether the user allows other servers to have this identity, too.
     pub fn is_given(&self) -> bool {
         matches!(self.source, Source::Given(_))
     }
 
-    /// That of the volume at this LUN of a target.
+    /// Identity of the volume at this LUN of a target.
     pub fn disk(&self, target: &str, lun: u8, lifetime: &Lifetime) -> DiskId {
         let (target, lun) = (target.as_bytes(), &[lun][..]);
         DiskId::new(match (&self.source, lifetime) {
@@ -93,7 +93,7 @@ impl Identity {
     }
 }
 
-/// Where NVMe controllers begin to count.
+/// First controller ID of NVMe, random.
 pub fn first_controller() -> u16 {
     os::random() as u16
 }
@@ -107,7 +107,7 @@ fn chance() -> [u8; 16] {
     (u128::from(os::random()) << 64 | u128::from(os::random())).to_ne_bytes()
 }
 
-/// 128 bits of SHA-256 over parts, none of which can be taken for a piece of its neighbour.
+/// 128 bits of SHA-256 over parts, with unambiguous boundaries.
 fn hash(parts: &[&[u8]]) -> [u8; 16] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -135,7 +135,7 @@ mod test {
 
     #[test]
     fn identities_golden() {
-        // They must never change: hosts know their disks by them.
+        // Identities must never change: hosts recognise their disks by them.
         let given = Identity::given("rack 7").unwrap().disk(TARGET, 1, &Lifetime::Process);
         assert_eq!(given.to_string(), "93af3888-58c2-84cb-a8ab-13aae023fafc");
         let kept = own(7).disk(TARGET, 1, &lasting("file /srv/disk.img"));
@@ -166,7 +166,7 @@ mod test {
 
     #[test]
     fn whatever_differs_has_another_identity() {
-        // Few letters and short words, so that one is often a piece of another.
+        // Few letters and short words, so that one is often a prefix of another.
         let mut state = 1_u64;
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -183,7 +183,7 @@ mod test {
                 false => Identity::given(&server).unwrap(),
             };
             let disk = identity.disk(&target, lun, &lasting(&data));
-            // What was given goes for any data.
+            // A given identity is the same for any data.
             let data = if server.is_empty() { data } else { String::new() };
             let what = (server, target, lun, data);
             assert_eq!(*seen.entry(disk).or_insert(what.clone()), what);

@@ -1,8 +1,7 @@
-//! Files that a job of fio's reads and that are not there, or that a job lays out: they are made
-//! first.
+//! Creates files before the run: missing files that a fio job reads, and files that a job lays out.
 //!
-//! Only what is missing or empty is made. A file that holds something is touched by fio's command
-//! line alone, which lays out anew what is too short.
+//! Only missing or empty files are created. Only fio's command line changes a file with content: it
+//! lays out a file again that is too short.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
@@ -25,32 +24,33 @@ use crate::output;
 /// Bytes that are written at once.
 const CHUNK: usize = 1 << 20;
 
-/// What a file that is missing becomes.
+/// Content and size of a missing file.
 #[derive(Clone, Debug)]
 pub struct Making {
-    /// How long.
+    /// Size of the file.
     pub size_bytes: u64,
-    /// All of it is written.
+    /// The file is written completely.
     pub written: bool,
-    /// What it holds then.
+    /// Content of the file.
     content: Content,
-    /// Bytes that are written at once: a pattern begins anew with each.
+    /// Bytes per write; a pattern restarts with each write.
     chunk: usize,
 }
 
-/// How files of a job come about that it reads and has not written.
+/// Handling of files that a job reads before it writes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// They must be there.
+    /// Files must exist.
     Native,
-    /// Those that are missing or empty are written, unless a group before writes them.
+    /// Missing or empty files are written, unless an earlier group writes them.
     Fio,
-    /// So are those that are too short, whatever they hold, as fio's command line does.
+    /// Missing, empty or too short files are written, whatever their content, as fio's command line
+    /// does.
     FioAnew,
 }
 
 impl Manner {
-    /// That of a job file by its name.
+    /// Manner of a job file, by its format.
     pub fn of(file: &str) -> Manner {
         match Format::of(file) {
             Some(Format::Fio) => Manner::Fio,
@@ -59,8 +59,8 @@ impl Manner {
     }
 }
 
-/// Files that are missing or empty, or too short where that is the manner: those that the job lays
-/// out, and those that a group reads and nobody before it writes.
+/// Files that are missing, empty, or in [`Manner::FioAnew`] too short: those that the job lays out,
+/// and those that a group reads before any group writes them.
 pub fn missing(job: &JobSpec, manner: Manner) -> BTreeMap<PathBuf, Making> {
     let mut missing: BTreeMap<PathBuf, Making> = BTreeMap::new();
     let mut take = |path: &Path, size_bytes: u64, written: bool, making: &dyn Fn() -> Making| {
@@ -89,9 +89,9 @@ pub fn missing(job: &JobSpec, manner: Manner) -> BTreeMap<PathBuf, Making> {
 }
 
 impl Making {
-    /// A file of no length yet. What a group reads first is what it would write.
+    /// Making for an empty file. A group that reads first gets the content that it would write.
     fn of(reader: &Group) -> Making {
-        // What is compared was not written: nobody must find it.
+        // Default content if reads are verified: data that no worker wrote must not pass.
         let workload = Some(&reader.workload).filter(|it| it.verify.is_none());
         let content = workload.map_or_else(Content::default, |it| it.content.clone());
         let chunk = match (workload, &content.pattern) {
@@ -101,14 +101,14 @@ impl Making {
         Making { size_bytes: 0, written: false, content, chunk }
     }
 
-    /// The same of a file that must only exist.
+    /// Making for a file that only has to exist.
     fn laid_out(file: &LaidOut) -> Making {
         let chunk = file.write_bytes.map_or(CHUNK, |bytes| bytes.max(1) as usize);
         Making { size_bytes: 0, written: false, content: file.content.clone(), chunk }
     }
 }
 
-/// Removes the files of groups that want that of theirs when all is over; devices stay.
+/// Removes the files of groups with `unlink` at the end of the run; devices stay.
 pub fn unlink(job: &JobSpec) {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     for uri in groups.filter(|group| group.unlink).flat_map(|group| &group.volumes) {
@@ -122,13 +122,13 @@ pub fn unlink(job: &JobSpec) {
     }
 }
 
-/// Whether it reads what it has not written first.
+/// Whether a group reads data that it has not written first.
 fn reads(group: &Group) -> bool {
     let fills = group.workload.verify.is_some_and(|verify| verify.fill);
     group.workload.access.read_percent() > 0.0 && !fills
 }
 
-/// The files of a group whose sizes are known.
+/// Files of a group with a known size.
 fn files(group: &Group) -> Vec<(PathBuf, u64)> {
     let file = |text: &String| match text.parse() {
         Ok(Uri::File(FileUri { path, size_bytes: Some(bytes), .. })) => Some((path, bytes)),
@@ -148,13 +148,13 @@ fn is_shorter(path: &Path, bytes: u64) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() < bytes)
 }
 
-/// Makes the files of a job that are missing, and returns their names: they hold nothing that
-/// anybody wants. `None` if the user asked for an end before.
+/// Creates missing files of a job and returns their names: their content is disposable. `None` if
+/// the user requested a stop.
 ///
 /// # Errors
 ///
-/// When a file cannot be made, or one that is laid out holds something and is too short, or may not
-/// become longer because `destroy` does not name it.
+/// A file cannot be created, a file to lay out has content and is too short, or it may not grow
+/// because `destroy` does not name it.
 pub fn make(
     job: &JobSpec,
     manner: Manner,
@@ -162,8 +162,8 @@ pub fn make(
     stop: &Stop,
 ) -> Result<Option<Vec<PathBuf>>> {
     job.laid_out.iter().try_for_each(fits)?;
-    // Nobody else uses a file whose name becomes another file's, which asks again when it does, or
-    // one that gets another length.
+    // A file that is replaced or resized must not be in use; one that is created checks this
+    // itself.
     for path in missing(job, manner).keys().filter(|path| path.exists()) {
         Locks::default().take(&file_uri(path), Purpose::Destroy)?;
     }
@@ -172,7 +172,7 @@ pub fn make(
         let uri = file_uri(&path);
         locks.take(&uri, Purpose::Destroy)?;
         if fs::metadata(&path)?.blocks() > 0 && !volume::may_destroy(&uri, destroy) {
-            // What would refuse the run says so before its file is another one.
+            // Conditions that would refuse the run are reported before its file is changed.
             return Err(OpenError::HoldsData(path).into());
         }
         let (name, size) = (path.display(), print_size(bytes));
@@ -211,13 +211,13 @@ fn file_uri(path: &Path) -> Uri {
     Uri::File(FileUri { path: path.to_owned(), ..FileUri::default() })
 }
 
-/// Refuses to write more than there is room for on any of the file systems.
+/// Refuses to write more than the free space of any of the file systems.
 pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
-    // By the number of each: what is to be written, what is free, and a file there.
+    // For each device number: bytes to write, bytes free, and a file on the device.
     let mut wanted: BTreeMap<u64, (u64, u64, &Path)> = BTreeMap::new();
     let missing = missing(job, manner);
     for (path, making) in missing.iter().filter(|(_, making)| making.written) {
-        // Its folder, or where that will be made.
+        // Folder of the file, or its nearest existing parent.
         let folder = path.ancestors().skip(1).find(|above| above.exists());
         let folder = folder.unwrap_or(Path::new("."));
         let (Ok(about), Ok(system)) = (fs::metadata(folder), statvfs(folder)) else { continue };
@@ -239,19 +239,19 @@ pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
     Ok(())
 }
 
-/// Files that hold something and are made longer, with the length that each is to have.
+/// Files with content that grow, with their final size.
 pub fn longer(job: &JobSpec) -> Vec<(PathBuf, u64)> {
     let grows = job.laid_out.iter().filter(|file| file.grows && short(file).is_some());
     grows.map(|file| (PathBuf::from(&file.path), file.size_bytes)).collect()
 }
 
-/// How long a file is that holds something, and less than it is to have.
+/// Size of a file that has content but is shorter than requested.
 fn short(file: &LaidOut) -> Option<u64> {
     let there = fs::metadata(&file.path).ok().filter(fs::Metadata::is_file)?;
     Some(there.len()).filter(|bytes| (1..file.size_bytes).contains(bytes))
 }
 
-/// Whether a file that is laid out may stay as it is: fio writes a shorter one anew.
+/// Whether an existing file may be used as it is: fio rewrites a shorter one.
 fn fits(file: &LaidOut) -> Result<()> {
     match short(file).filter(|_| !file.grows) {
         Some(bytes) => {
@@ -266,8 +266,8 @@ fn fits(file: &LaidOut) -> Result<()> {
     }
 }
 
-/// Makes the folders of the files of a job of fio's that are made when they are missing, as fio
-/// does, and says so. Where a job of our own lays files out, their folders are there.
+/// Creates the missing folders of the files that a fio job creates, as fio does, and reports this.
+/// Folders of files that a native job lays out must exist.
 pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     let laid_out = job.laid_out.iter().map(|file| PathBuf::from(&file.path));
@@ -290,15 +290,14 @@ pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
     Ok(())
 }
 
-/// Whether a job drives files only, or what keeps nothing. To name one of them as what may be
-/// overwritten allows nothing else then; a volume of another kind asks only whether anything was
-/// named.
+/// Whether a job drives only files, or null volumes. A name in `--destroy` then allows nothing
+/// else; volumes of other kinds only check whether any name was given.
 pub fn only_files(job: &JobSpec) -> bool {
     let mut volumes = job.steps.iter().flat_map(|step| &step.groups).flat_map(|g| &g.volumes);
     volumes.all(|text| matches!(text.parse(), Ok(Uri::File(_) | Uri::Null { .. })))
 }
 
-/// Writes a file down to the device: the run begins without it.
+/// Writes a file and syncs it to its device, so that write-back does not overlap with the run.
 fn write(
     mut file: &File,
     making: &Making,

@@ -1,5 +1,5 @@
-//! The logs and traces that a job of fio wants beside its result, under fio's names: written while
-//! the job runs, so that what a kill leaves is what was recorded until then.
+//! Logs and traces that a fio job requests in addition to its result, with fio's names. They are
+//! written during the run, so that a killed run leaves all records up to that point.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use crate::exit::UsageError;
 use crate::folder::Place;
 use crate::{folder, foreign, output};
 
-/// Refuses logs in folders that are not there, before anything is opened.
+/// Refuses logs in missing folders, before anything is opened.
 pub fn check(job: &JobSpec) -> Result<(), UsageError> {
     let groups = job.steps.iter().flat_map(|step| &step.groups);
     for name in groups.flat_map(|group| group.logs.names()) {
@@ -46,8 +46,8 @@ pub fn within(job: &JobSpec, folder: &Path) -> io::Result<JobSpec> {
     Ok(job)
 }
 
-/// Names the logs in the document of a job by the place that they will be in. Whether there are any
-/// that are in another one now.
+/// Sets the paths of the logs in the document of a job to their final folder. Returns whether any
+/// log is in another folder now.
 pub fn place(document: &mut Value, place: &Place) -> bool {
     if !place.is_apart() {
         return false;
@@ -100,7 +100,7 @@ fn paths(job: &JobSpec) -> BTreeSet<PathBuf> {
     paths
 }
 
-/// Begins all logs of a job anew. Refuses those that cannot be written, before anything runs.
+/// Truncates all logs of a job. Refuses logs that cannot be written, before anything runs.
 pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
     for path in paths(job) {
         let made = folder::begin_file(&path);
@@ -109,7 +109,7 @@ pub fn begin(job: &JobSpec) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// Who writes the logs of a step; `None` if it wants none.
+/// Writer of the logs of a step; `None` if the step requests none.
 pub fn scribe(step: &Step, spec: &RunSpec) -> Option<SharedScribe> {
     let mut jobs: BTreeMap<u32, JobLogs> = BTreeMap::new();
     for (worker, of) in (0..).zip(&spec.workers) {
@@ -147,13 +147,13 @@ fn driven(group: &Group, worker: &WorkerSpec) -> Driven {
     }
 }
 
-/// Where the logs of a job are.
+/// Paths of the logs of a job.
 #[derive(Debug, Default)]
 struct Paths {
     bandwidth: Option<PathBuf>,
     iops: Option<PathBuf>,
     latency: Option<[PathBuf; 2]>,
-    /// Empty, as that of fio's synchronous engines: submission is not measured apart.
+    /// Empty, as with fio's synchronous engines: submission is not measured separately.
     submission: Option<PathBuf>,
     histograms: Option<PathBuf>,
     trace: Option<PathBuf>,
@@ -180,14 +180,14 @@ impl Paths {
     }
 }
 
-/// The logs of a job, and what is to be written of them.
+/// Logs of a job, and their unwritten text.
 #[derive(Debug)]
 struct JobLogs {
     paths: Paths,
     logs: Logs,
     histograms: Option<HistogramLog>,
     trace: Option<Trace>,
-    /// Its workers, until the trace knows them.
+    /// Workers that the trace does not list yet.
     workers: Vec<(u32, Driven)>,
 }
 
@@ -207,7 +207,7 @@ impl JobLogs {
         }
     }
 
-    /// Takes away what was added, with the files that it goes to.
+    /// Drains the buffered text, with each destination file.
     fn texts(&mut self) -> Vec<(&Path, String)> {
         let take = std::mem::take;
         let Logs { bandwidth, iops, latency, .. } = &mut self.logs;
@@ -235,15 +235,15 @@ struct Writer {
 }
 
 impl Writer {
-    /// Puts what was added into its files. One that cannot be written is left as it is from then
-    /// on: the run is worth more than its log.
+    /// Appends the buffered text to its files. A log that cannot be written is abandoned: the run
+    /// is worth more than its log.
     fn write(&mut self, job: u32) {
         let Some(logs) = self.jobs.get_mut(&job) else { return };
         for (path, text) in logs.texts() {
             if text.is_empty() || self.failed.contains_key(path) {
                 continue;
             }
-            // Not kept open: there may be more logs than files that may be open.
+            // Reopened for each write: there may be more logs than open files are allowed.
             let file = os::append_to(path);
             if let Err(error) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
                 self.failed.insert(path.to_owned(), error.to_string());

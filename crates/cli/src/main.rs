@@ -1,5 +1,5 @@
-//! The binary: arguments become a specification, the specification one call, the call's answer a
-//! rendering. One short file per sub-command.
+//! The binary: arguments become a specification, the specification one call, the call's result a
+//! rendering. One short file per subcommand.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -77,13 +77,13 @@ fn main() -> std::process::ExitCode {
     }
 }
 
-/// Sessions are files: the soft limit, usually 1,024 for the sake of programs that use `select`,
-/// becomes the hard one.
+/// Raises the soft limit of open files, usually 1,024 for the sake of programs that use `select`,
+/// to the hard limit: each session is a file.
 fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
-    // Where it is refused, what is short says so itself.
+    // If refused, a shortage of descriptors is reported where it occurs.
     let _ = setrlimit(Resource::Nofile, limit);
 }
 

@@ -38,14 +38,14 @@ pub fn main(args: &Args) -> Result<Exit> {
     if !output::is_terminal() {
         output::file(&page)?;
     } else if !is_shown(&page) {
-        // Without the program `man` the help says the same.
+        // Without the program `man`, prints the help, which has the same content.
         let help = command.clone().render_long_help().to_string();
         output::print(&help.lines().collect::<Text>())?;
     }
     Ok(Exit::Good)
 }
 
-/// The command of some words.
+/// Finds the command with these words.
 fn find<'a>(program: &'a Command, words: &[String]) -> Result<&'a Command> {
     let mut found = program;
     for word in words {
@@ -64,12 +64,12 @@ fn find<'a>(program: &'a Command, words: &[String]) -> Result<&'a Command> {
 fn is_shown(page: &[u8]) -> bool {
     let man = Program::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn();
     let Ok(mut man) = man else { return false };
-    // Whoever leaves the page early reads no more of it.
+    // A reader that quits early closes the pipe.
     let _ = man.stdin.take().map(|mut end| end.write_all(page));
     man.wait().is_ok_and(|status| status.success())
 }
 
-/// Writes the pages of a command and of those below it.
+/// Writes the pages of a command and its subcommands.
 fn write_all(command: &Command, out: &Path) -> Result<()> {
     std::fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
     let mut rest = vec![command];
@@ -82,7 +82,7 @@ fn write_all(command: &Command, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The commands below one, without that which prints their help.
+/// Subcommands, without the one that prints their help.
 fn documented(command: &Command) -> impl Iterator<Item = &Command> {
     command.get_subcommands().filter(|below| below.get_name() != "help" && !below.is_hide_set())
 }
@@ -101,7 +101,7 @@ fn page(program: &Command, command: &Command) -> Result<Vec<u8>> {
     Ok(ascii(&String::from_utf8_lossy(&page)).into_bytes())
 }
 
-/// A page without letters beyond ASCII, which some readers of pages take for other ones.
+/// A page in ASCII, because some readers show other characters wrongly.
 fn ascii(page: &str) -> String {
     let letter = |letter: char| match letter.is_ascii() {
         true => letter.to_string(),
@@ -144,7 +144,7 @@ fn examples(command: &Command) -> Roff {
     roff
 }
 
-/// The commands below one with the names of their pages; those of the program in groups.
+/// Subcommands with the names of their pages; those of the program in groups.
 fn commands(program: &Command, command: &Command) -> Roff {
     let mut roff = Roff::default();
     roff.control("SH", ["COMMANDS"]);

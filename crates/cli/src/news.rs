@@ -1,5 +1,5 @@
-//! News of volumes while they are used: an array goes on without a leg, and somebody must replace
-//! it before the next one fails; a schedule of faults was changed.
+//! News of volumes in use: an array continues without a leg, which must be replaced before the next
+//! one fails; a schedule of faults was changed.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -11,17 +11,17 @@ use volume::Volume;
 
 use crate::output::note;
 
-/// How often volumes are asked.
+/// Interval at which volumes are polled.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Tells it until it is dropped.
+/// Reporter of news until it is dropped.
 pub struct News {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl News {
-    /// Of these volumes, each with what its lines begin with.
+    /// Watches these volumes, each with the prefix of its lines.
     pub fn of(volumes: Vec<(String, Arc<dyn Volume>)>) -> Result<News> {
         if volumes.is_empty() {
             return Ok(News { end: None, thread: None });
@@ -52,7 +52,7 @@ impl Drop for News {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so itself.
+            // A thread that panicked has printed its message.
             let _ = thread.join();
         }
     }

@@ -1,10 +1,10 @@
-//! What is printed. Whoever reads it may have seen enough and leave, as `head` does: that fails
-//! nothing, and it ends neither a run nor a target.
+//! Output of the program. A reader may close the pipe early, as `head` does: this is no error, and
+//! neither a run nor a target ends.
 //!
 //! Nothing from outside reaches a terminal as it is: [`print`] takes a [`Text`], [`painted`] a
 //! [`Painted`], and neither of them holds a character that steers one. [`note`] prints one line.
-//! Documents are printed so that whoever parses them gets every byte ([`document`]); files in the
-//! forms of other programs ([`file`]) keep theirs unless they go to a terminal.
+//! Documents are printed so that a parser gets every byte ([`document`]); files in the formats of
+//! other programs ([`file`]) keep their bytes unless they go to a terminal.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -38,7 +38,7 @@ pub fn painted(painted: &Painted) -> Result<()> {
     show(painted.as_str())
 }
 
-/// Prints lines; on a terminal those that are wider are wrapped between words.
+/// Prints lines; on a terminal, long lines are wrapped between words.
 fn show(text: &str) -> Result<()> {
     match terminal_columns() {
         Some(columns) => write(wrapped(text, columns).as_bytes()),
@@ -46,8 +46,8 @@ fn show(text: &str) -> Result<()> {
     }
 }
 
-/// Prints what a command ends with: on a terminal, whose reader sees the last lines, a sum and
-/// these last lines in [`ROWS`] rows at most; elsewhere the last lines alone.
+/// Prints the end of a command's output: on a terminal, a summary and the last lines in at most
+/// [`ROWS`] rows, which the user sees at once; elsewhere only the last lines.
 pub fn end(sum: &Painted, last: &Text) -> Result<()> {
     match (is_terminal(), terminal_columns()) {
         (false, _) => print(last),
@@ -56,10 +56,10 @@ pub fn end(sum: &Painted, last: &Text) -> Result<()> {
     }
 }
 
-/// Rows that are seen at once, above the next prompt and with what scrolled up a little.
+/// Rows that are visible at once, above the next prompt and a few scrolled rows.
 const ROWS: usize = 12;
 
-/// The last lines below as many lines of a sum as there is room for: the first ones count most.
+/// The last lines, after as many lines of the summary as fit: the first ones are most important.
 fn fitting(sum: &str, last: &str, columns: usize) -> String {
     let last = wrapped(last, columns);
     let mut room = ROWS.saturating_sub(last.lines().count());
@@ -80,7 +80,7 @@ pub fn help(text: &str) -> Result<()> {
     show(&format!("{}\n", text.trim_end()))
 }
 
-/// Prints what the parser says of a wrong command line to standard error.
+/// Prints the parser's message about a wrong command line to standard error.
 pub fn refusal(text: &str) {
     let text = match columns_of(&io::stderr()) {
         Some(columns) => wrapped(text, columns),
@@ -95,8 +95,7 @@ pub fn reader_columns() -> Option<usize> {
     terminal_columns().or_else(|| columns_of(&io::stderr()))
 }
 
-/// Columns of the terminal that standard output is; `None` elsewhere, and on one that is too narrow
-/// to be wrapped for.
+/// Columns of the terminal on standard output; `None` if it is none, or too narrow for wrapping.
 pub fn terminal_columns() -> Option<usize> {
     columns_of(&io::stdout())
 }
@@ -114,8 +113,8 @@ pub fn is_terminal() -> bool {
 /// Narrower terminals wrap by themselves.
 const COLUMNS_LEAST: usize = 40;
 
-/// Lines of at most so many columns. What is longer goes on below the text that follows its label.
-/// A word that is longer than a line stays whole.
+/// Wraps text to lines of at most `columns`. Continuation lines are indented to the text after
+/// their label. A word that is longer than a line stays whole.
 fn wrapped(text: &str, columns: usize) -> String {
     let mut all = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -142,7 +141,7 @@ fn label_columns(line: &str) -> usize {
     gap.map_or(indented + 2, |at| display_width(&first[..at + 2]))
 }
 
-/// No label is longer.
+/// Maximum columns of a label.
 const LABEL_COLUMNS_MAX: usize = 20;
 
 /// Prints a JSON document to standard output, indented.
@@ -155,8 +154,8 @@ pub fn json(text: &str) -> Result<()> {
     write(escaped(text).as_bytes())
 }
 
-/// A JSON document whose characters that steer a terminal are escaped: they occur in strings alone,
-/// where an escape means the same.
+/// A JSON document with escaped control characters: they occur only in strings, where an escape has
+/// the same meaning.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -171,8 +170,8 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Prints a file to standard output, to the last byte. On a terminal it is shown, without what
-/// would steer that.
+/// Prints a file to standard output, to the last byte. On a terminal, the file is shown as text
+/// without control characters.
 pub fn file(bytes: &[u8]) -> Result<()> {
     if !io::stdout().is_terminal() {
         return write(bytes);
@@ -198,8 +197,9 @@ fn write(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Whether an error of `out` only says that nobody reads there: a pipe without a reader, or a
-/// terminal that went away, which is "input/output error". Of a file that one is of the disk.
+/// Whether an error of `out` only means that no reader is left: a pipe without a reader, or a
+/// closed terminal, which returns "input/output error" (EIO). For a file, EIO is an error of the
+/// disk.
 pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
     let is_device = || {
         let file = out.as_fd().try_clone_to_owned().map(File::from);
@@ -209,14 +209,15 @@ pub fn is_unread(error: &io::Error, out: &impl AsFd) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe || is_gone && is_device()
 }
 
-/// Prints a line of diagnostics to standard error. `eprintln` panics where nobody reads it.
+/// Prints a line of diagnostics to standard error. `eprintln` would panic if the pipe has no
+/// reader.
 pub fn note(line: impl Display) {
     notes(&[line].into_iter().collect());
 }
 
 /// Prints lines of diagnostics to standard error.
 pub fn notes(text: &Text) {
-    // They take the place of what is said meanwhile.
+    // The transient line is cleared first and replaced by this output.
     let clears = cleared();
     let text = match columns_of(&io::stderr()) {
         Some(columns) => wrapped(text.as_str(), columns),
@@ -225,10 +226,10 @@ pub fn notes(text: &Text) {
     let _ = io::stderr().write_all(format!("{clears}{text}").as_bytes());
 }
 
-/// Columns of the line on standard error that is not ended: 0 if there is none.
+/// Columns of the unfinished line on standard error: 0 if there is none.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// Writes over the line that is not ended, without any escape: not every terminal knows them.
+/// Overwrites the unfinished line without escape sequences, which not every terminal supports.
 fn cleared() -> String {
     match WAITING.swap(0, Ordering::Relaxed) {
         0 => String::new(),
@@ -236,10 +237,10 @@ fn cleared() -> String {
     }
 }
 
-/// Puts a line on standard error that the next one takes the place of.
+/// Prints a transient line on standard error, which the next line replaces.
 fn put(line: &str) {
     let columns = columns_of(&io::stderr()).unwrap_or(COLUMNS_LEAST);
-    // A line that reaches the last column would end it.
+    // A line that reaches the last column would wrap.
     let line = fitted(line, columns - 1);
     let _ = write!(io::stderr(), "{}{line}", cleared());
     WAITING.store(display_width(&line), Ordering::Relaxed);
@@ -262,11 +263,12 @@ fn writes_over() -> bool {
     io::stderr().is_terminal() && !is_dumb
 }
 
-/// Says on a terminal that something takes a moment, until it is dropped. Elsewhere nothing.
+/// Guard that shows on a terminal that an operation takes a moment, until dropped. Elsewhere
+/// nothing is printed.
 pub struct Wait(bool);
 
 impl Wait {
-    /// From now on.
+    /// Shows `what` until dropped.
     pub fn says(what: &str) -> Wait {
         let is_seen = writes_over();
         if is_seen {
@@ -284,22 +286,22 @@ impl Drop for Wait {
     }
 }
 
-/// A line on standard error that tells how far something is: on a terminal it is written over, and
-/// gone when this is dropped; in a log each is a line.
+/// A progress line on standard error: overwritten on a terminal, and cleared on drop; in a log, a
+/// line for each report.
 pub struct Progress(bool);
 
 impl Progress {
-    /// Nothing is shown yet.
+    /// Creates the line without showing it yet.
     pub fn new() -> Progress {
         Progress(writes_over())
     }
 
-    /// Whether it is on a terminal.
+    /// Whether the progress is shown on a terminal.
     pub fn is_seen(&self) -> bool {
         self.0
     }
 
-    /// Shows it.
+    /// Shows a progress line.
     pub fn show(&mut self, line: &str) {
         match self.0 {
             true => put(line),
@@ -328,7 +330,7 @@ mod test {
         assert_eq!(wrapped(text, 40), lines);
         let plain = "one two three four five six seven eight nine ten\n";
         assert_eq!(wrapped(plain, 40), "one two three four five six seven eight\n  nine ten\n");
-        // A colour has no width, and a path is not cut.
+        // A colour has no width, and a path is not split.
         let red = "\x1b[31mone two three four five six seven eight\x1b[0m\n";
         assert_eq!(wrapped(red, 40), red);
         let path = format!("kept in {}\n", "/a".repeat(30));
@@ -353,7 +355,7 @@ mod test {
             shown.starts_with("line 1\n") && shown.ends_with("line 10\n\nkept in a\n"),
             "{shown}"
         );
-        // A line counts with all its rows, and none of them is left out.
+        // A line counts with all its rows, and is printed completely.
         let wide = format!("{}\n{}\nend\n", "a ".repeat(150), "b ".repeat(300));
         let shown = fitting(&wide, last, 40);
         assert_eq!((shown.matches('a').count(), shown.matches('b').count()), (151, 0), "{shown}");

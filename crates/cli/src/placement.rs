@@ -1,4 +1,4 @@
-//! Which processors do what.
+//! Assignment of CPUs to workers and targets.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::output::note;
 /// Processors of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// Of the workers.
+    /// CPUs of the workers.
     pub workers: Vec<usize>,
-    /// Of the targets.
+    /// CPUs of the targets.
     pub targets: Vec<usize>,
 }
 
@@ -32,7 +32,7 @@ pub fn race(cores: &[usize], workers: usize) -> Placement {
     Placement { workers: workers.to_vec(), targets: targets.to_vec() }
 }
 
-/// The processors that were asked for, or those of `default`; refuses those we may not use.
+/// The requested CPUs, or `default` many; refuses CPUs that this process may not use.
 pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
     let allowed = os::cpu::allowed();
     if let Some(wrong) = asked.iter().find(|cpu| !allowed.contains(cpu)) {
@@ -64,8 +64,8 @@ pub fn of_lanes<'a>(
     cores
 }
 
-/// The processors of a run whose workers may ask for some of their own; what was asked for on the
-/// command line goes before that.
+/// CPUs of a run whose workers may request specific ones; CPUs from the command line override
+/// those.
 pub fn of_workers(asked: &[usize], workers: &mut [WorkerSpec]) -> Result<Vec<usize>> {
     if !asked.is_empty() {
         workers.iter_mut().for_each(|worker| worker.shift.cores.clear());
@@ -79,13 +79,13 @@ pub fn of_workers(asked: &[usize], workers: &mut [WorkerSpec]) -> Result<Vec<usi
     chosen(&cores, workers.len())
 }
 
-/// How long processors are looked at: ten ticks of the kernel's count.
+/// Time over which CPU load is observed: ten ticks of the kernel's count.
 const LOOK: Duration = Duration::from_millis(100);
-/// Processors whose busy shares differ by less than this are alike.
+/// CPUs whose utilisation differs by less than this share count as equal.
 const ALIKE: f64 = 0.2;
 
-/// So many of these processors, those that other programs leave idle: a worker that is pinned
-/// beside another program gets half of a processor, while the next one has nothing to do.
+/// `count` of these CPUs, the idlest first: a worker that is pinned to a CPU of another program
+/// gets half of it, while the next CPU is idle.
 fn idle(allowed: Vec<usize>, count: usize) -> Vec<usize> {
     if count >= allowed.len() {
         return allowed;
@@ -100,7 +100,7 @@ fn idle(allowed: Vec<usize>, count: usize) -> Vec<usize> {
     idlest(allowed.into_iter().map(|cpu| (cpu, busy(cpu))).collect(), count)
 }
 
-/// The processors that are least busy, in ascending order; of those that are alike the first.
+/// The least busy CPUs, in ascending order; of equals the first.
 fn idlest(mut cpus: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
     cpus.sort_by_key(|(cpu, busy)| ((busy / ALIKE) as u32, *cpu));
     let mut chosen: Vec<usize> = cpus.into_iter().take(count.max(1)).map(|(cpu, _)| cpu).collect();
@@ -108,8 +108,8 @@ fn idlest(mut cpus: Vec<(usize, f64)>, count: usize) -> Vec<usize> {
     chosen
 }
 
-/// Processors in the words of taskset, `0-3` or `0-1,4`, parentheses around them or not; all that
-/// we may use for nothing.
+/// CPUs in the syntax of taskset, `0-3` or `0-1,4`, with or without parentheses; all allowed ones
+/// for an empty text.
 pub fn parse(text: &str) -> Result<Vec<usize>> {
     let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(text);
     if inner.is_empty() {

@@ -1,5 +1,5 @@
-//! `drumfire plan`: what a system of parts will do, which system does what is wanted, and how far
-//! such answers were off where the truth is known.
+//! `drumfire plan`: predicted performance of a system, systems that meet requirements, and the
+//! errors of such predictions on known results.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -104,12 +104,12 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What every file names itself.
+/// Flags of the parts that a bill names.
 const PARTS: [&str; 5] = ["drive", "adapter", "adapters", "server", "software"];
-/// What a bill says itself, and a profile does not.
+/// Flags of the properties that a bill defines and a profile does not.
 const SYSTEM: [&str; 9] =
     ["drive", "drives", "adapter", "adapters", "server", "software", "size", "read", "outstanding"];
-/// What leaves nothing to search for.
+/// Flags that exclude a search.
 const GIVEN: [&str; 3] = ["bill", "compare", "drive"];
 
 /// A system by flags.
@@ -211,7 +211,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     }
 }
 
-/// What a bill does with what is in flight, or with what arrives.
+/// Answers for a bill, with its queue depth or with an arrival rate.
 fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     match amount("--rate", &args.around.rate, Dimension::RATE, (1e-3, 1e12))? {
         Some(_) if !bill.setup.streams.is_empty() => {
@@ -224,7 +224,7 @@ fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     }
 }
 
-/// Puts the prices of the flags into the catalogue: files first, then single ones.
+/// Adds the prices of the flags to the catalogue: files first, then single ones.
 fn priced(args: &Args, catalogue: &mut Catalogue) -> Result<()> {
     for file in &args.prices {
         let text = read_text(file).map_err(|error| of_file(file.display(), error))?;
@@ -255,7 +255,7 @@ pub enum Interface {
 }
 
 impl Interface {
-    /// As the catalogue writes it.
+    /// Name in the catalogue.
     pub fn word(self) -> &'static str {
         match self {
             Interface::Sata => "sata",
@@ -265,12 +265,12 @@ impl Interface {
     }
 }
 
-/// A share in percent as it was asked for, with as many digits as say something.
+/// A share in percent, rounded to two decimal places.
 pub fn percent(share: f64) -> f64 {
     (share * 1e4).round() / 1e2
 }
 
-/// An amount of a flag: bare, or with the unit that belongs there.
+/// Amount in a flag: without a unit, or with a unit of its dimension.
 fn amount(
     flag: &str,
     given: &Option<String>,
@@ -288,7 +288,7 @@ fn amount(
     Ok(Some(amount.value))
 }
 
-/// What flags allow beyond their types.
+/// Checks on flags beyond their types.
 fn check(args: &Args) -> Result<(), UsageError> {
     if !(10..=DRAWS_MAX).contains(&args.draws) {
         return Err(UsageError(format!("--draws: 10 to {DRAWS_MAX}")));
@@ -304,7 +304,7 @@ fn check(args: &Args) -> Result<(), UsageError> {
 }
 
 impl Flagged {
-    /// The first flag that is given of those that say how many, or what is asked of them.
+    /// First flag given that sets a count, a size, a read share or a queue depth.
     fn work(&self) -> Option<&'static str> {
         let given = [
             ("--drives", self.drives.is_some()),
@@ -329,7 +329,7 @@ fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     bill.map_err(|error| UsageError(error.to_string()).into())
 }
 
-/// A bill without an answer is to blame for it, at its line if it is a file.
+/// Error of a bill without an answer, at its line if the bill is a file.
 fn blame(file: Option<&Path>, error: PlanError) -> anyhow::Error {
     match (error, file) {
         (PlanError::Part { line, reason }, Some(file)) => {
@@ -340,7 +340,7 @@ fn blame(file: Option<&Path>, error: PlanError) -> anyhow::Error {
     }
 }
 
-/// Writes a page where `--html` says.
+/// Writes the page of `--html`.
 fn write_page(args: &Args, page: impl FnOnce() -> report::page::Page) -> Result<()> {
     let Some(file) = &args.html else { return Ok(()) };
     folder::write_file(file, |out| Ok(out.write_all(page().html().as_bytes())?))

@@ -22,10 +22,10 @@ use crate::{asked, output, placement};
 
 /// The founding test bed ran two Iometer managers with half of the workers each.
 const MANAGERS: usize = 2;
-/// Most volumes of a race, and most workers.
+/// Maximum volumes of a race, and maximum workers.
 const MOST: u64 = 4096;
 
-/// To fill so much takes a moment in which nothing else is seen.
+/// Minimum bytes for a progress note: filling them takes a moment.
 const SEEN_BYTES: u64 = 256 << 20;
 
 /// Runs the race.
@@ -33,10 +33,10 @@ pub fn main(race: &Race, color: Color) -> Result<Exit> {
     bench::go(&job(race)?, Allowed::default(), &race.drive, color)
 }
 
-/// The job of a race: what it makes stands in its setup.
+/// The job of a race: its setup has the targets and volumes to create.
 pub fn job(race: &Race) -> Result<JobSpec> {
     let mut workload = race.drive.workload(race.workers)?;
-    // Its volumes are memory, and keep every byte as it is.
+    // The volumes are memory, which neither compresses nor deduplicates.
     workload.content.repeats = true;
     let group = Group::new(vec![MADE.to_owned()], race.workers, workload);
     let drive = &race.drive;
@@ -58,11 +58,11 @@ pub fn job(race: &Race) -> Result<JobSpec> {
     Ok(job)
 }
 
-/// What a race makes.
+/// Targets and volumes that a race creates.
 struct Shape {
     protocol: Protocol,
     targets: u32,
-    /// Of each target.
+    /// Volumes of each target.
     volumes: u32,
     volume_size: u64,
     cores: Vec<usize>,
@@ -89,7 +89,7 @@ impl Shape {
         })
     }
 
-    /// All of its volumes.
+    /// Number of volumes of all targets.
     fn count(&self) -> usize {
         (self.targets * self.volumes) as usize
     }
@@ -143,7 +143,7 @@ pub fn check(job: &JobSpec) -> Result<()> {
     Ok(())
 }
 
-/// Starts the targets of a race that passed [`check`], and says who drives them.
+/// Starts the targets of a race that passed [`check`], and prepares the workers.
 pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
     let race = Shape::of(job)?;
     let group = &step.groups[0];
@@ -178,7 +178,7 @@ pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
         worker.name = format!("manager {manager} worker {number}");
     }
     let mut run = run::prepare(job, &step, crew, place.workers)?;
-    // Its targets end with the race: whoever repeats it makes them again.
+    // The targets end with the race; a repeated run creates them again.
     let job = serde_json::to_value(job).context("the job as a document")?;
     run.spec.document = job;
     run.spec.job.storage = "RAM".to_owned();
@@ -191,7 +191,7 @@ pub fn target_threads(server: &Server, cores: Vec<usize>) -> TargetThreads {
     TargetThreads { cores, threads: server.thread_ids(), shared: server.shared_threads() }
 }
 
-/// Starts the targets; returns the names of their targets and the number of each volume there.
+/// Starts the targets; returns their names and the LUN of each volume.
 fn start_targets(
     race: &Shape,
     seed: u64,
@@ -229,7 +229,7 @@ fn start_targets(
         cores: cores.to_vec(),
         idle_cores: os::cpu::allowed(),
         limits: Limits {
-            // NVMe/TCP has an admin queue for each volume besides; and one host gets half.
+            // NVMe/TCP also has an admin queue for each volume, and one host gets half.
             connections: 4 * names.len() * group.workers as usize + 128,
             commands: group.workload.outstanding.clamp(1, 1024) as u16,
             ..Limits::default()
@@ -250,7 +250,7 @@ fn subsystem_name(target: &str) -> String {
     target.replacen("iqn.", "nqn.", 1)
 }
 
-/// Makes the volumes on all cores at once: filling them with data takes most of the start.
+/// Creates the volumes on all cores at once: filling them with data takes most of the start.
 fn filled_volumes(race: &Shape, seed: u64, count: usize) -> Result<Vec<Arc<dyn Volume>>> {
     let uri = |index: usize| Uri::Ram {
         bytes: race.volume_size,

@@ -1,4 +1,4 @@
-//! `drumfire run JOB.toml --verify-only`: is everything there that a run had written?
+//! `drumfire run JOB.toml --verify-only`: verifies that all written data of a run are present.
 
 use std::fmt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::args::Run;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Compares all verified volumes of a job with the ledgers beside its `job.toml`.
+/// Compares all verified volumes of a job with the ledgers in the folder of its `job.toml`.
 pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
     let [prepared] = runs else {
         let why = "--verify-only needs the job.toml of one step, in the step's folder";
@@ -37,15 +37,15 @@ pub fn main(run: &Run, runs: &[Prepared]) -> Result<Exit> {
     Ok(if found.iter().all(Recheck::is_right) { Exit::Good } else { Exit::Mismatch })
 }
 
-/// Compares what a run that has just ended wrote and did not read, and judges its `result` by that.
-/// Whether all is right; if not, stderr says why.
+/// Verifies the data that a just ended run wrote and did not read, and judges its `result`. Returns
+/// whether all data match; if not, stderr has the reason.
 pub fn after(run: &Prepared, folder: &Path, asked: Asked, result: &mut RunResult) -> Result<bool> {
     let found = compared(run, folder, asked)?;
     load::judge_read_back(run, &found, result);
     Ok(found.iter().all(Recheck::is_right))
 }
 
-/// The same, with what was found on each volume.
+/// Like [`main`], returning the findings of each volume.
 pub fn compared(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Recheck>> {
     let found = load::recheck(run, folder, asked)?;
     for one in &found {

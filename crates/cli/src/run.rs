@@ -50,7 +50,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     recheck::main(run, &runs.collect::<Result<Vec<_>>>()?)
 }
 
-/// Refuses to destroy what no step drives: whoever names the wrong device means another.
+/// Refuses a name in `--destroy` that no step drives: it is probably a mistake.
 pub fn refuse_strangers<'a>(
     destroy: &[String],
     steps: impl Iterator<Item = &'a Step> + Clone,
@@ -66,10 +66,10 @@ pub fn refuse_strangers<'a>(
     Ok(())
 }
 
-/// Volumes that are open: workers, steps and runs that name the same one share it.
+/// Open volumes: workers, steps and runs that name the same one share it.
 pub struct Volumes {
     open: HashMap<String, Named>,
-    /// Those that will be written at some time.
+    /// Volumes that some step writes.
     written: HashSet<String>,
     /// Locks of all volumes: steps may use one file in several ways.
     locks: Locks,
@@ -78,16 +78,16 @@ pub struct Volumes {
 /// A volume by its name.
 #[derive(Clone)]
 pub struct Named {
-    /// What it is.
+    /// The opened volume.
     pub volume: Arc<dyn Volume>,
-    /// Its URI as the program writes it.
+    /// URI of the volume in its canonical form.
     pub uri: String,
-    /// The target that serves it; empty if it is local.
+    /// Target that serves the volume; empty if it is local.
     pub target: String,
 }
 
 impl Volumes {
-    /// For the steps that may come: what one of them writes is opened to be written.
+    /// Volumes for the steps that may come: one that any step writes is opened for writing.
     pub fn of<'a>(steps: impl Iterator<Item = &'a Step>, allowed: &Allowed) -> Volumes {
         let writes = steps.flat_map(|step| &step.groups).filter(|group| group.workload.writes());
         let written = match allowed.only_looks {
@@ -193,7 +193,7 @@ pub fn crew(step: &Step, mut open: impl FnMut(&str) -> Result<Named>) -> Result<
     Ok(Crew { workers, volumes })
 }
 
-/// What the workers of a group drive: its volumes, or all of them as one.
+/// Volumes that the workers of a group drive: those of the group, or one volume of all of them.
 fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result<Vec<Named>> {
     let parts: Result<Vec<Named>> = group.volumes.iter().map(|text| open(text)).collect();
     let parts = parts?;
@@ -204,7 +204,7 @@ fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result
     let volume = match group.stripes {
         Some(stripes) => volume::striped(volumes, stripes.bytes, stripes.share_bytes)?,
         None => {
-            // Where it does not fit is said of the file of the trace, not of all as one.
+            // A mismatch is an error of the trace file, not of the combined volume.
             let shapes: Vec<_> = volumes.iter().map(|volume| volume.geometry()).collect();
             let trace = group.workload.access.trace.as_ref().and_then(Replay::trace);
             trace.map_or(Ok(()), |trace| trace.fits(&shapes)).map_err(UsageError)?;
@@ -218,9 +218,9 @@ fn driven(group: &Group, open: &mut impl FnMut(&str) -> Result<Named>) -> Result
     Ok(vec![Named { volume, uri, target: first.target }])
 }
 
-/// Tells each worker which one of its volume's it is.
+/// Numbers the workers of each volume.
 fn share_out(workers: &mut [WorkerSpec], groups: &[Group]) {
-    // All of a volume, or those of one group.
+    // Workers of a volume, or only those of one group.
     let crew = |worker: &WorkerSpec| {
         let own = groups[worker.shift.group].own_places;
         (worker.uri.clone(), own.then_some(worker.shift.group))
@@ -236,7 +236,7 @@ fn share_out(workers: &mut [WorkerSpec], groups: &[Group]) {
     }
 }
 
-/// A step with its workers: it can be repeated from its document.
+/// Prepares a step with its workers; its document can repeat it.
 pub fn prepare(job: &JobSpec, step: &Step, crew: Crew, cores: Vec<usize>) -> Result<Prepared> {
     let Crew { workers, volumes } = crew;
     if workers.is_empty() {
@@ -300,14 +300,14 @@ fn rate_of(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// Whether it is reached without any wire: by an address of loopback, or one of this host's own.
+/// Whether the volume is reached without a wire: by a loopback address, or one of this host.
 pub fn is_loopback(uri: &Uri) -> bool {
     let addresses = uri.address().and_then(|address| address.to_socket_addrs().ok());
     addresses.is_some_and(|mut all| all.any(is_own))
 }
 
-/// Whether an address is one of this host's: what is sent to it goes out from it. To connect a
-/// socket of UDP sends nothing.
+/// Whether an address is one of this host: packets to it have it as their source. Connecting a UDP
+/// socket sends nothing.
 fn is_own(address: SocketAddr) -> bool {
     let any: IpAddr = match address {
         SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),

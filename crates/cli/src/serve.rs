@@ -23,9 +23,9 @@ use crate::output::{note, print_line};
 use crate::watch::Watch;
 use crate::{opened, placement, settings, signal};
 
-/// Names of targets, and of subsystems, go on like this.
+/// Common part of the names of targets and subsystems.
 const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
-/// Where a lone volume stands: what most initiators try first.
+/// LUN of a single volume: the first that most initiators try.
 const DEFAULT_LUN: u8 = 1;
 const DEFAULT_PORTAL: &str = "127.0.0.1:3260";
 
@@ -41,7 +41,7 @@ struct Config {
     cores: Vec<usize>,
     /// Memory for connections, as 512m.
     memory: Option<String>,
-    /// By the NAME of a volume: NQNs of the only hosts that may use it over NVMe/TCP.
+    /// NQNs of the only hosts that may use a volume over NVMe/TCP, by the NAME of the volume.
     nvme_hosts: BTreeMap<String, Vec<String>>,
     /// Hosts over iSCSI, likewise: addresses or networks.
     iscsi_hosts: BTreeMap<String, Vec<String>>,
@@ -49,7 +49,7 @@ struct Config {
     nbd_hosts: BTreeMap<String, Vec<String>>,
 }
 
-/// Serves until it is asked to stop.
+/// Serves until a stop is requested.
 pub fn main(serve: &Serve) -> Result<Exit> {
     let file: Config = serve.config.as_deref().map(settings::read).transpose()?.unwrap_or_default();
     let chosen = |flags: &[SocketAddr], file: Vec<SocketAddr>| match flags {
@@ -91,7 +91,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
         shared: identity.is_given(),
         first_controller: identity::first_controller(),
         instance: identity::instance(),
-        // Where the user wants it, and nowhere else.
+        // CPUs go idle only if the user allows it.
         idle_cores: cores.clone(),
         cores,
         limits,
@@ -159,13 +159,14 @@ pub(crate) fn end_with(server: &Server) {
     });
 }
 
-/// How often those who look on see what is new.
+/// Interval at which viewers are updated.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Serves, and shows what is served to those who look on.
+/// Serves, and shows the served volumes to viewers.
 fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served) {
     if !watch.is_on() {
-        // The channel only ends with the thread that feeds it, and then nobody could stop us.
+        // The channel closes only with the thread that sends to it; then no signal could stop the
+        // server.
         let _ = signals.recv();
         return;
     }
@@ -192,32 +193,32 @@ fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served
     }
 }
 
-/// A volume as it is shown: its name, without where its data are, and its bytes.
+/// A volume for the page: its name, without the location of its data, and its size in bytes.
 fn shown(text: &str, volume: &Arc<dyn Volume>) -> (String, u64) {
     let name = text.split_once('=').map_or(text, |(name, _)| name);
     (name.to_owned(), volume.geometry().bytes())
 }
 
-/// A volume that is served.
+/// A volume to serve.
 struct Opened<'a> {
-    /// As the user wrote it.
+    /// URI as the user wrote it.
     text: &'a str,
     names: Names,
     lun: u8,
     volume: Arc<dyn Volume>,
     lifetime: Lifetime,
-    /// Where its data are, if anybody else could name them.
+    /// Location of its data, if other processes can name them.
     place: Option<DataLocation>,
 }
 
-/// Opens all volumes. No data may have two names: hosts would take them for two disks, and each
-/// would write over what the other wrote.
+/// Opens all volumes. No data may have two names: hosts would treat them as two disks, and each
+/// would overwrite the other's data.
 fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
     let mut opened: Vec<Opened<'a>> = Vec::new();
     let mut refused = None;
     for text in texts {
         let (names, lun, uri) = parse(text)?;
-        // Before it is opened, for that alone claims a device.
+        // Located before opening, which already claims a device.
         let place = DataLocation::of(&uri);
         let taken = |other: &&Opened<'a>| match (&place, &other.place) {
             (Some(place), Some(other)) => place.overlaps(other),
@@ -242,7 +243,7 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
             Err(error) => return Err(error.into()),
         };
         let lifetime = Lifetime::of(&uri, &*volume);
-        // It may have been made just now.
+        // The file may have been created just now.
         let place = place.or_else(|| DataLocation::of(&uri));
         opened.push(Opened { text, names, lun, volume, lifetime, place });
     }
@@ -266,7 +267,7 @@ fn parse(text: &str) -> Result<(Names, u8, Uri)> {
     Ok((Names::of(name), lun, uri.parse()?))
 }
 
-/// The identity of this server. Where all volumes end with the process, nothing is kept for them.
+/// Identity of this server. If all volumes end with the process, nothing is saved.
 fn own(volumes: &[Opened<'_>]) -> Identity {
     let ends = |volume: &Opened<'_>| volume.lifetime == Lifetime::Process;
     match volumes.iter().all(ends) {
@@ -275,7 +276,7 @@ fn own(volumes: &[Opened<'_>]) -> Identity {
     }
 }
 
-/// Two processes never have the same memory, whatever they are called.
+/// Warns if memory gets a given identity: two processes never have the same memory.
 fn warn_of_memory(identity: &Identity, volumes: &[Opened<'_>]) {
     let ends = |volume: &&Opened<'_>| volume.lifetime == Lifetime::Process;
     if let Some(volume) = volumes.iter().find(ends).filter(|_| identity.is_given()) {
@@ -293,7 +294,7 @@ fn export(identity: &Identity, opened: Opened<'_>) -> Export {
     Export { target, subsystem, lun, volume, disk }
 }
 
-/// What volumes of one NAME are called by each protocol.
+/// Names of the volumes with one NAME in each protocol.
 #[derive(Debug, PartialEq, Eq)]
 struct Names {
     target: String,
@@ -301,14 +302,15 @@ struct Names {
 }
 
 impl Names {
-    /// A full name stands for itself, and for the other protocol's with the same ending.
+    /// Names for `name`: a full name is used unchanged, and gives the other protocol's name its
+    /// ending.
     fn of(name: &str) -> Names {
         let own = |kind: &str| format!("{kind}.{NAMING_AUTHORITY}:{name}");
         if let Some(rest) = name.strip_prefix("nqn.") {
             return Names { target: format!("iqn.{rest}"), subsystem: name.to_owned() };
         }
         let subsystem = match name.strip_prefix("iqn.") {
-            // Without it there is no NQN of that form.
+            // An NQN of this form needs the colon.
             Some(rest) if rest.contains(':') => format!("nqn.{rest}"),
             _ => own("nqn"),
         };

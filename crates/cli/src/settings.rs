@@ -11,7 +11,7 @@ use toml::Spanned;
 
 use crate::exit::{UsageError, of_file};
 
-/// Reads a file of TOML. What is wrong with it is said in one line, with file and line.
+/// Reads a TOML file. An error is one line, with file and line number.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let name = path.display();
     let text = text_of(path).map_err(|error| of_file(&name, error))?;
@@ -35,21 +35,21 @@ fn text_of(path: &Path) -> io::Result<String> {
     }
 }
 
-/// A job's file, as far as it says where its parts are.
+/// Positions of the parts of a job file.
 #[derive(Deserialize)]
 struct Parts {
     steps: Vec<Spanned<Groups>>,
 }
 
-/// A step of it.
+/// A step of the file.
 #[derive(Deserialize)]
 struct Groups {
     #[serde(default)]
     groups: Vec<Spanned<IgnoredAny>>,
 }
 
-/// The place of a step of a job's file or of a group in it, both counted from 1, as `FILE:LINE`.
-/// The file alone where that cannot be said.
+/// Line of a step or group in a job file, both counted from 1, as `FILE:LINE`; the file alone if
+/// the line is unknown.
 pub fn place_of(path: &Path, step: usize, group: Option<usize>) -> String {
     let name = path.display();
     let line = || -> Option<usize> {
@@ -62,7 +62,7 @@ pub fn place_of(path: &Path, step: usize, group: Option<usize>) -> String {
     line().map_or_else(|| name.to_string(), |line| format!("{name}:{line}"))
 }
 
-/// The line in which a byte stands.
+/// Line number of a byte offset.
 fn line_at(text: &str, byte: usize) -> usize {
     text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1
 }

@@ -1,4 +1,4 @@
-//! Views and the final word, the same for everything that drives.
+//! Views and final output, shared by all driving commands.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::exit::UsageError;
 use crate::folder::{Folder, Place};
 use crate::{folder, output, signal};
 
-/// Refuses what wants stdout twice, and thresholds that no run can have.
+/// Refuses two documents on stdout, and thresholds that no run can have.
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
     drive.asked.check()?;
     if drive.json && lines_on_stdout(drive) {
@@ -29,13 +29,13 @@ pub fn check(drive: &Drive) -> Result<(), UsageError> {
     Ok(())
 }
 
-/// The view while it runs, and JSON Lines beside it if they are wanted. Lines that could not be
-/// written are `lost`.
+/// Live view of the run, with JSON Lines in addition if requested. Lines that could not be written
+/// are counted in `lost`.
 pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
     let Some(path) = &drive.json_lines else { return Ok(view_alone(drive, color)) };
     let out: Box<dyn Write> = match path.to_str() {
         Some("-") => Box::new(LinesOut { out: io::stdout(), shown: true, lost: lost.clone() }),
-        // The steps of a job follow each other in one file.
+        // Steps of a job are appended to one file.
         _ => {
             let file = os::append_to(path);
             let file = file.with_context(|| format!("cannot write {}", path.display()))?;
@@ -50,7 +50,7 @@ pub fn view(drive: &Drive, color: Color, lost: &Lost) -> Result<Box<dyn Live>> {
 pub struct Lost(Rc<RefCell<Option<(u64, io::Error)>>>);
 
 impl Lost {
-    /// Whether all lines are where they belong. It is told at the end: no run ends for a line.
+    /// Fails if any line could not be written. Called at the end: a lost line ends no run.
     pub fn check(&self, drive: &Drive) -> Result<()> {
         let (Some((count, error)), Some(path)) = (self.0.take(), &drive.json_lines) else {
             return Ok(());
@@ -68,10 +68,10 @@ impl Lost {
     }
 }
 
-/// Where JSON Lines go, each in one piece.
+/// Output for JSON Lines, one line per write.
 struct LinesOut<W> {
     out: W,
-    /// Perhaps on a terminal.
+    /// Output may be a terminal.
     shown: bool,
     lost: Lost,
 }
@@ -85,7 +85,7 @@ impl<W: Write + AsFd> Write for LinesOut<W> {
         let bytes = escaped.as_ref().map_or(line, |text| text.as_bytes());
         if let Err(error) = self.out.write_all(bytes).and_then(|()| self.out.flush()) {
             if let (Some(file), Some(before)) = (file, before) {
-                // What is left of half a line would spoil the next.
+                // A partial line would corrupt the next one.
                 let _ = file.set_len(before);
             }
             if !output::is_unread(&error, &self.out) {
@@ -100,7 +100,7 @@ impl<W: Write + AsFd> Write for LinesOut<W> {
     }
 }
 
-/// A view, and JSON Lines of the same.
+/// A view, and JSON Lines of the same content.
 struct Beside {
     view: Box<dyn Live>,
     lines: JsonLines<Box<dyn Write>>,
@@ -142,8 +142,7 @@ fn lines_on_stdout(drive: &Drive) -> bool {
     drive.json_lines.as_ref().is_some_and(|path| path.as_os_str() == "-")
 }
 
-/// A view that gets no text which steers a terminal: names of jobs, targets and volumes are those
-/// of others.
+/// A view that gets only printable text: names of jobs, targets and volumes are untrusted.
 struct Printable(Box<dyn Live>);
 
 impl Live for Printable {
@@ -167,7 +166,7 @@ impl Live for Printable {
     }
 }
 
-/// A full screen on a terminal that can draw, lines otherwise, nothing beside JSON.
+/// A full screen on a capable terminal, lines otherwise, nothing with `--json`.
 fn view_alone(drive: &Drive, color: Color) -> Box<dyn Live> {
     if drive.json {
         return Box::new(report::Silent);
@@ -199,9 +198,9 @@ pub fn tool() -> Tool {
     }
 }
 
-/// A view of a run that keeps what was measured so far in its folder: whatever kills the program,
-/// at most a tenth of it is lost, or what [`FIRST`] and [`KEEPING_SHARE`] say, and `report` reads
-/// the rest.
+/// A view of a run that saves the results so far in its folder. If the program is killed, at most a
+/// tenth of the run is lost, or the time that [`FIRST`] and [`KEEPING_SHARE`] define; `report`
+/// reads the rest.
 pub struct Keeping<'a> {
     view: Box<dyn Live>,
     folder: &'a Path,
@@ -210,19 +209,19 @@ pub struct Keeping<'a> {
     drafts: Drafts,
 }
 
-/// When results are made meanwhile.
+/// Schedule of draft results during a run.
 #[derive(Default)]
 struct Drafts {
-    /// When one was first and last asked for.
+    /// Times of the first and the last request for a draft.
     begin: Option<Nanos>,
     asked: Nanos,
     next: Nanos,
 }
 
-/// Shorter runs keep nothing before their end: making a result takes 2 ms with one worker and 80 ms
-/// with 200, on a core that is measured.
+/// Time before the first draft: making a result takes 2 ms with one worker and 80 ms with 200, on a
+/// core that is measured.
 const FIRST: Nanos = Nanos::from_secs(5);
-/// A result is made and written for at most one part in so many of the time.
+/// Drafts use at most 1/500 of the run time.
 const KEEPING_SHARE: u64 = 500;
 
 impl<'a> Keeping<'a> {
@@ -233,13 +232,13 @@ impl<'a> Keeping<'a> {
 }
 
 impl Drafts {
-    /// Whether one is made now.
+    /// Whether a draft is due now.
     fn are_due(&mut self, now: Nanos) -> bool {
         self.asked = now;
         now >= self.next.max(*self.begin.get_or_insert(now) + FIRST)
     }
 
-    /// One was made and written since that.
+    /// Schedules the next draft after one was made and written.
     fn wrote(&mut self, now: Nanos) {
         let took = now.since(self.asked).0 * KEEPING_SHARE;
         let tenth = now.since(self.begin.unwrap_or(now)).0 / 10;
@@ -260,19 +259,19 @@ impl Live for Keeping<'_> {
         result.tool = tool();
         result.job.name = self.name.to_owned();
         self.view.judged(&result);
-        // A disk that is full says so at the end, where it can be told.
+        // A full disk is reported at the end, when a message can be shown.
         let _ = folder::write_draft(self.folder, &result);
         self.drafts.wrote(self.clock.now());
     }
 }
 
-/// What a result must have measured to be worth an old one if the user interrupts it, in seconds.
-/// Who mistypes a run and ends it at once wants the old result.
+/// Minimum seconds of measurement for which an interrupted result may replace an old one. A user
+/// who mistypes a run and stops it at once needs the old result.
 const WORTH_S: f64 = 1.0;
 
-/// Whether results are worth an old one: something was measured, and all are whole unless the user
-/// wanted no more. What a target that died left is not, nor a job of which no I/O went well: an
-/// exit code and a line say so, and the old result is still one.
+/// Whether results may replace old ones: something was measured, and all results are complete
+/// unless the user stopped the run. Results of a target that died or of a job with no successful
+/// I/O may not: an exit code and a line report this, and the old result stays valid.
 pub fn are_successful<'a>(mut results: impl Iterator<Item = &'a RunResult> + Clone) -> bool {
     let is_whole = |result: &RunResult| result.partial.is_none() && result.totals.ios > 0;
     let is_worth = |result: &RunResult| result.totals.ios > 0 && result.totals.seconds >= WORTH_S;
@@ -282,7 +281,7 @@ pub fn are_successful<'a>(mut results: impl Iterator<Item = &'a RunResult> + Clo
     }
 }
 
-/// Keeps the result in its place, then prints it if that is wanted now.
+/// Saves the result in its place, then prints it if requested.
 pub fn finish(
     result: &mut RunResult,
     place: &Place,
@@ -314,7 +313,7 @@ pub fn finish(
         false => output::painted(&report::text::painted(result, paint(color))),
     };
     if !drive.json {
-        // Of several steps each is kept as all are: a line at the end says if they are not.
+        // Steps of one job are saved together; a line at the end reports if they are not.
         let is_home = are_successful(std::iter::once(&*result));
         let folder = if is_home { &place.home } else { &place.now };
         let last = if kept.is_ok() { kept_in(folder) } else { Text::new() };
@@ -323,7 +322,7 @@ pub fn finish(
     printed.and(kept)
 }
 
-/// The last lines of a command: where its result is kept.
+/// Last lines of a command: the folder of its result.
 pub fn kept_in(folder: &Path) -> Text {
     ["".to_owned(), format!("kept in {}", folder.display())].iter().collect()
 }
@@ -335,13 +334,14 @@ pub fn print_json(result: &RunResult) -> Result<()> {
     output::json(&String::from_utf8(text)?)
 }
 
-/// Keeps a result that its folder does not take where there may be room, and says where. If there
-/// is none, what is printed is all, and that is done here unless it is `printed` anyway.
+/// Saves a result whose folder is not writable in another folder, and reports the path. If no
+/// folder is writable, the printed output is the only copy; it is printed here unless `printed`
+/// already.
 fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
     let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state"));
     let places = [Some(std::env::temp_dir()), state, home];
-    // Nobody can have made it before.
+    // The random name cannot exist already.
     let name = format!("drumfire-{}-{:016x}", result.started.replace(':', "-"), os::random());
     for place in places.into_iter().flatten() {
         let place = place.join(&name);
@@ -385,7 +385,8 @@ fn paint_of(color: Color, is_terminal: bool) -> Paint {
 mod test {
     use super::*;
 
-    /// Asked each second; making one takes so long.
+    /// Seconds at which drafts are made, with a request each second and this duration of each
+    /// draft.
     fn made_at(seconds: u64, takes: Nanos) -> Vec<u64> {
         let mut drafts = Drafts::default();
         let mut made = Vec::new();

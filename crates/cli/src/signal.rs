@@ -1,13 +1,13 @@
 //! Ctrl-C, termination, and a terminal that goes away.
 //!
-//! The first SIGINT or SIGTERM asks for an end in order: I/Os in flight are completed, and the
-//! result is kept. It ends the program within [`ORDERLY`], whatever hangs; the second one does so
-//! within [`LAST_WORDS`], and the third one now. SIGHUP asks for an end in order, however often it
-//! comes: the kernel and a shell both send it. A result that is being written is waited for, at
-//! most for [`WRITING`], and so is a run that has no processor to make one.
+//! The first SIGINT or SIGTERM requests an orderly end: I/Os in flight are completed, and the
+//! result is saved. The program ends within [`ORDERLY`], whatever hangs; a second signal ends the
+//! program within [`LAST_WORDS`], and a third one at once. SIGHUP requests an orderly end, however
+//! often the signal arrives: the kernel and a shell both send SIGHUP. The program waits up to
+//! [`WRITING`] for a result that is being written, and for a run that has no CPU to make one.
 //!
-//! Until a command listens, a signal ends it at once: nothing is measured by then. That is so also
-//! where whoever started it has signals ignored, as a shell does for what it starts with `&`.
+//! Until a command listens, a signal ends the program at once: nothing is measured by then. This
+//! also holds if the parent ignores signals, as a shell does for commands started with `&`.
 
 use std::io;
 use std::process;
@@ -25,34 +25,33 @@ use signal_hook::iterator::Signals;
 
 /// Time for an end in order: with the time to give a terminal back, less than two seconds.
 const ORDERLY: Duration = Duration::from_millis(1700);
-/// How long a result that need not wait for anything may take to be kept.
+/// Time to save a result that need not wait for anything.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How long writing a result may take beyond that: one of thousands of workers has a hundred
-/// megabytes.
+/// Additional time to write a result: one with thousands of workers has a hundred megabytes.
 const WRITING: Duration = Duration::from_secs(30);
-/// How often the threads of a run are looked at that ends in order, and how much of its time is
-/// counted per look: a longer gap means that this process did not run.
+/// Interval at which the threads of an ending run are polled, and maximum time counted per poll: a
+/// longer gap means that this process did not run.
 const LOOK: Duration = Duration::from_millis(10);
 const COUNTED_MAX: Duration = Duration::from_millis(50);
-/// How long a terminal may take to be given back before the program ends.
+/// Time to restore a terminal before the program ends.
 const GIVING_BACK: Duration = Duration::from_millis(200);
-/// What the program ends with.
+/// Exit code after an interruption.
 const INTERRUPTED: i32 = 130;
 
-/// Those that are told.
+/// Listeners that are notified.
 static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { all: Vec::new(), told: 0 });
-/// How often the user asked for an end.
+/// Number of stop requests of the user.
 static ASKED: AtomicU32 = AtomicU32::new(0);
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
 /// Results that are being made and written.
 static WRITTEN: Mutex<u32> = Mutex::new(0);
 static ALL_WRITTEN: Condvar = Condvar::new();
-/// Runs whose results are yet to be kept.
+/// Runs whose results are not saved yet.
 static MEASURING: AtomicU32 = AtomicU32::new(0);
 
 struct Listeners {
     all: Vec<Listener>,
-    /// How often all were told.
+    /// Number of notifications so far.
     told: u32,
 }
 
@@ -66,7 +65,7 @@ pub fn stop_on_signal(stop: &Stop) -> io::Result<()> {
     tell(Listener::Run(stop.clone()))
 }
 
-/// Receives one word when SIGINT, SIGTERM or SIGHUP comes.
+/// Receives one message per SIGINT, SIGTERM or SIGHUP.
 pub fn on_signal() -> io::Result<Receiver<()>> {
     let (send, receive) = mpsc::channel();
     tell(Listener::Server(send))?;
@@ -74,17 +73,17 @@ pub fn on_signal() -> io::Result<Receiver<()>> {
 }
 
 impl Listener {
-    /// An end is asked for.
+    /// Requests a stop of this listener.
     fn tell(&self) {
         match self {
             Listener::Run(stop) => stop.ask(),
-            // One that is gone has ended already.
+            // A server that is gone has ended already.
             Listener::Server(words) => drop(words.send(())),
         }
     }
 }
 
-/// Whether the user asked for an end.
+/// Whether the user requested a stop.
 pub fn is_asked() -> bool {
     ASKED.load(Ordering::SeqCst) > 0 || HUNG_UP.load(Ordering::SeqCst)
 }
@@ -93,7 +92,7 @@ pub fn is_asked() -> bool {
 pub struct Writing(());
 
 impl Writing {
-    /// From now on.
+    /// Holds off the end of the process until dropped.
     pub fn begin() -> Writing {
         *WRITTEN.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Writing(())
@@ -107,11 +106,11 @@ impl Drop for Writing {
     }
 }
 
-/// A run goes on and its result is kept at the end, before this is dropped.
+/// Guard of a run in progress, dropped after its result is saved.
 pub struct Measuring(());
 
 impl Measuring {
-    /// From now on.
+    /// Holds off the immediate end of the process until dropped.
     pub fn begin() -> Measuring {
         MEASURING.fetch_add(1, Ordering::SeqCst);
         Measuring(())
@@ -124,7 +123,7 @@ impl Drop for Measuring {
     }
 }
 
-/// What the user of a full screen wants, as if a signal had said it.
+/// Handles a request of the full screen like a signal.
 pub fn heed(wish: Wish) {
     match wish {
         Wish::Stop => interrupt(),
@@ -133,12 +132,12 @@ pub fn heed(wish: Wish) {
     }
 }
 
-/// Tells a new listener, at once if others were told before it came; the first one has signals
-/// heeded.
+/// Adds a listener and repeats earlier notifications; the first listener installs the signal
+/// handlers.
 fn tell(listener: Listener) -> io::Result<()> {
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     if listeners.all.is_empty() {
-        // Who began us by `nohup` wants no end when the terminal goes.
+        // A parent such as `nohup` ignores SIGHUP: the run survives the terminal.
         let heeded =
             if ignores_hang_up() { &[SIGINT, SIGTERM][..] } else { &[SIGINT, SIGTERM, SIGHUP] };
         let mut signals = Signals::new(heeded)?;
@@ -155,7 +154,7 @@ fn tell(listener: Listener) -> io::Result<()> {
     Ok(())
 }
 
-/// The user asks for an end.
+/// Handles a stop request of the user.
 fn interrupt() {
     match ASKED.fetch_add(1, Ordering::SeqCst) {
         0 => {
@@ -163,7 +162,7 @@ fn interrupt() {
             ask();
         }
         1 => {
-            // Nothing is waited for any more. Who waits all the same does not keep us.
+            // No more waiting; a thread that still waits does not delay the exit.
             leave_after(|| thread::sleep(LAST_WORDS));
             ask();
         }
@@ -171,7 +170,7 @@ fn interrupt() {
     }
 }
 
-/// The terminal is gone.
+/// Handles the loss of the terminal.
 fn hang_up() {
     if !HUNG_UP.swap(true, Ordering::SeqCst) {
         leave_after(be_orderly);
@@ -179,7 +178,7 @@ fn hang_up() {
     }
 }
 
-/// Waits for [`ORDERLY`], or longer while a run goes on whose threads only lack a processor.
+/// Waits for [`ORDERLY`], or longer while a run continues whose threads only lack a CPU.
 fn be_orderly() {
     let mut grace = Grace::default();
     let clock = os::Clock::get();
@@ -197,13 +196,13 @@ fn be_orderly() {
 #[derive(Debug, Default)]
 struct Grace {
     waited: Duration,
-    /// Time in which a run could have ended, or there was none.
+    /// Time in which a run could have ended, or in which there was none.
     idle: Duration,
 }
 
 impl Grace {
-    /// Counts the time since the last look. A run that `measures` is not hurried while one of its
-    /// threads `is_starved`.
+    /// Counts the time since the last poll. Time of a run that `measures` does not count while one
+    /// of its threads `is_starved`.
     fn count(&mut self, gone: Duration, measures: bool, is_starved: impl FnOnce() -> bool) {
         self.waited += gone;
         if !measures {
@@ -239,8 +238,8 @@ fn ask() {
     listeners.all.iter().for_each(Listener::tell);
 }
 
-/// Ends the program, whatever its threads are about. A terminal that takes no more bytes is left
-/// as it is.
+/// Ends the program, whatever its threads do. A terminal that accepts no more bytes is not
+/// restored.
 fn leave() -> ! {
     let (done, given_back) = mpsc::channel();
     let begun = thread::Builder::new().spawn(move || {
@@ -266,7 +265,7 @@ fn ignores_hang_up() -> bool {
 mod test {
     use super::*;
 
-    /// How long the grace lasts if this is so at each look, in milliseconds.
+    /// Duration of the grace period in milliseconds, if each poll finds this state.
     fn lasts(gone: Duration, measures: bool, is_starved: bool) -> u128 {
         let mut grace = Grace::default();
         while !grace.is_over() {
@@ -294,7 +293,7 @@ mod test {
         assert_eq!(lasts(LOOK, false, true), 1_700);
         assert_eq!(lasts(LOOK, true, false), 1_700);
         assert_eq!(lasts(LOOK, true, true), 30_000);
-        // This thread lacks one, too.
+        // This thread lacks a CPU, too.
         let late = Duration::from_millis(500);
         assert_eq!(lasts(late, true, false), 17_000);
         assert_eq!(lasts(late, false, false), 2_000);

@@ -64,7 +64,7 @@ pub struct Args {
     pub drive: Drive,
 }
 
-/// What is simulated.
+/// A system to simulate.
 #[derive(Clone)]
 pub enum System {
     /// A drive by its stages.
@@ -73,7 +73,7 @@ pub enum System {
     Bill(Box<Bill>),
 }
 
-/// Simulates and keeps the result as that of any other run.
+/// Simulates and saves the result like that of any other run.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if args.drive.ceiling {
         let words = "--ceiling measures the generator: a simulation has none";
@@ -82,7 +82,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     bench::go(&job(args)?, Allowed::default(), &args.drive, color)
 }
 
-/// The job of a simulation: its system stands in its setup, with the text of each file.
+/// The job of a simulation: its setup has the system, with the text of each file.
 pub fn job(args: &Args) -> Result<JobSpec> {
     let parts: Vec<String> = args.parts.iter().map(|file| file.display().to_string()).collect();
     let drives = args.drives.map_or_else(String::new, |drives| drives.to_string());
@@ -128,7 +128,7 @@ fn no_job(seed: u64) -> JobSpec {
     }
 }
 
-/// The same as flags of a run on some volume.
+/// The same arguments as flags of `run` on a placeholder volume.
 fn run_of(args: &Args) -> Run {
     let volumes = vec![args.job.clone().unwrap_or_else(|| VOLUME.to_string())];
     Run {
@@ -147,7 +147,8 @@ fn name(drive: &plan::simulate::Drive) -> String {
     drive.name.clone()
 }
 
-/// One volume of a job is every drive of the system; several are the drives in their order.
+/// Assigns the drives to the job's volumes: a single volume is every drive of the system; several
+/// volumes are the drives in their order.
 fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     let mut volumes: Vec<String> = Vec::new();
     let groups = job.steps.iter().flat_map(|step| &step.groups);
@@ -174,13 +175,13 @@ fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Keeps what the files of systems hold, also those of an axis.
+/// Copies the content of system files into the job, including those of an axis.
 pub fn keep_files<'a>(
     job: &mut JobSpec,
     names: impl IntoIterator<Item = &'a String>,
 ) -> Result<()> {
     for name in names {
-        // A profile that comes along has no file.
+        // A built-in profile has no file.
         if Path::new(name).exists() || name.contains(['/', '.']) {
             keep_file(job, name)?;
         }
@@ -199,7 +200,7 @@ pub fn is_system(word: &str) -> bool {
     word == SYSTEM
 }
 
-/// Systems that were read already, and what was asked of them.
+/// Cache of the systems read so far, and of the setups that can be simulated.
 #[derive(Default)]
 pub struct Systems {
     known: HashMap<[String; 2], System>,
@@ -208,7 +209,7 @@ pub struct Systems {
 }
 
 impl Systems {
-    /// The system of a job's setup, from the texts that the job keeps.
+    /// Reads the system of a job's setup, from the texts in the job.
     fn read(&mut self, job: &JobSpec) -> Result<System> {
         let known = [MAKER, SYSTEM, DRIVES, PARTS];
         if let Some(word) = job.setup.keys().find(|word| !known.contains(&word.as_str())) {
@@ -232,24 +233,24 @@ impl Systems {
     }
 }
 
-/// Refuses a profile whose own held-out runs say that it predicts nothing.
+/// Refuses a profile that does not predict its own held-out runs.
 pub fn usable(profile: &Profile, anyway: bool) -> Result<()> {
     let told = |why| UsageError(format!("{why}; --anyway accepts it"));
     Ok(if anyway { Ok(()) } else { profile.usable().map_err(told) }?)
 }
 
-/// Reads what a file holds: stages make a profile, anything else is read as a bill.
+/// Reads a file: stages make a profile, anything else is read as a bill.
 pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
     let text = match read_text(Path::new(name)) {
         Ok(text) => Some(text),
-        // Perhaps it is one that comes along.
+        // The name may be of a built-in profile.
         Err(_) if !name.contains(['/', '.']) => None,
         Err(error) => return Err(of_file(name, error)),
     };
     of_text(name, text.as_deref(), &catalogue::read(parts)?)
 }
 
-/// A system by its text, or one that comes along.
+/// A system from its text, or a built-in one.
 fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<System> {
     let Some(text) = text.or_else(|| shipped(name)) else {
         let profile = match (Profile::shipped(name), catalogue.part(name)) {
@@ -268,7 +269,7 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
     Ok(System::Bill(Box::new(bill)))
 }
 
-/// No profile, drive or bill has this name.
+/// Error for a name that no profile, drive or bill has.
 fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
     let near = match catalogue.drives_near(name) {
         near if near.is_empty() => String::new(),
@@ -283,7 +284,7 @@ fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
     ))
 }
 
-/// Prints what queueing theory says about drives of a profile.
+/// Prints the prediction of queueing theory for drives of a profile.
 pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result<Exit> {
     let found = plan::simulate::theory(profile, drives, work)
         .map_err(|error| UsageError(error.to_string()))?;
@@ -349,7 +350,7 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
     simulator.map_err(|error| usage(job, error))
 }
 
-/// Refuses what cannot be simulated.
+/// Refuses jobs that cannot be simulated.
 pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
     if job.steps.iter().any(|step| step.seconds + step.ramp_seconds > LONGEST_SECONDS) {
         let why = "a simulated run is at most 200 days long, with its ramp";
@@ -394,7 +395,7 @@ pub fn check_percentiles(job: &JobSpec, systems: &mut Systems) -> Result<()> {
 
 /// Longest simulated run: picoseconds in 64 bits are 213 days.
 const LONGEST_SECONDS: f64 = 200.0 * 86_400.0;
-/// Most workers of a simulated run.
+/// Maximum workers of a simulated run.
 const WORKERS_MAX: u64 = 65_536;
 
 /// A step for all drives of its system.
@@ -419,7 +420,7 @@ pub fn prepare(job: &JobSpec, step: &Step, systems: &mut Systems) -> Result<(Pre
     Ok((run, simulator))
 }
 
-/// What is not given by a flag is the work of the bill.
+/// Flags that were not given get the values of the bill.
 fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
     let typed = typed::typed();
     let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
@@ -441,8 +442,7 @@ fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
     Ok(())
 }
 
-/// The flushes of a bill, and its streams as groups of workers beside the first, on the same
-/// drives.
+/// Adds the flushes of a bill, and its streams as further groups of workers on the same drives.
 fn flushes_and_streams(bill: &Bill, job: &mut JobSpec) -> Result<()> {
     let streams = plan::mixed::streams(bill);
     if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {

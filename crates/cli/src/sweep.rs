@@ -1,4 +1,4 @@
-//! `drumfire sweep`: the same job with settings that vary, resumable.
+//! `drumfire sweep`: runs of the same job with varying settings, resumable.
 
 mod journal;
 mod kept;
@@ -100,7 +100,8 @@ pub enum Fresh {
 }
 
 impl Plan {
-    /// Takes the law of arrivals out of the flags where the sweep plans the rate.
+    /// Removes the arrival distribution from the flags if the sweep plans the rate; returns whether
+    /// it was Poisson.
     fn takes_arrivals(&self, drive: &mut Drive) -> bool {
         let plans =
             self.ladder || self.p99.is_some() || self.axis.iter().any(|axis| sets(axis, "rate"));
@@ -111,7 +112,7 @@ impl Plan {
         poisson
     }
 
-    /// The plan for a job. The files that an axis names are kept in it.
+    /// Plan for a job. Files that an axis names are copied into the job.
     fn of(&self, job: &mut JobSpec, poisson: bool) -> Result<SweepPlan> {
         if self.axis.iter().any(|axis| sets(axis, CORES)) {
             job.setup.entry(CORES.to_owned()).or_default();
@@ -136,23 +137,23 @@ impl Plan {
     }
 }
 
-/// Whether an axis is one over `word`.
+/// Whether an axis varies `word`.
 fn sets(axis: &str, word: &str) -> bool {
     axis.split('=').next().is_some_and(|name| name.trim() == word)
 }
 
-/// A sweep, new or taken up again.
+/// A new or resumed sweep.
 struct Begun {
     sweep: Sweep,
     successor: Successor,
     bench: Bench,
-    /// No other process sweeps there as long as this is held.
+    /// Lock against other sweeps in the folder.
     lock: File,
-    /// The same of the sweep that it takes the place of.
+    /// Lock of the sweep that this one replaces.
     _old: Option<File>,
 }
 
-/// Makes all runs that are missing, and prints what they came to.
+/// Makes all missing runs, and prints their results.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let drive = match &args.made {
         None => &args.run.drive,
@@ -188,7 +189,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         let bounds = asked.of_sweep(sweep.document(), folder);
         sweep.set_bounds(bounds);
     }
-    // Whatever ended it: what was measured is kept.
+    // Results so far are saved, however the sweep ended.
     let kept = runs.index.write(&mut sweep);
     let exit = made.and_then(|exit| kept.map(|()| exit));
     let exit = exit.map_err(|error| match exit::of_error(&error) {
@@ -199,7 +200,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if runs.has_measured {
         successor.take_place()?;
     }
-    // Its lines stand above what the last screen shows.
+    // Lines of the bounds are printed before the final screen.
     let exit = exit.worse(thresholds::say(&sweep.document().bounds));
     print(sweep.document(), drive, color, runs.home())?;
     runs.bench.lost.check(drive)?;
@@ -207,8 +208,8 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     Ok(if missed && exit == Exit::Good { Exit::Missed } else { exit })
 }
 
-/// How long the rest takes if it goes on as it did: ", some 5 min left". Nothing before the first
-/// run is done.
+/// Estimated remaining time at the rate so far: ", some 5 min left". Empty before the first run is
+/// done.
 pub fn left(took: Nanos, done: usize, rest: usize) -> String {
     if done == 0 {
         return String::new();
@@ -221,7 +222,7 @@ pub fn left(took: Nanos, done: usize, rest: usize) -> String {
     }
 }
 
-/// What makes the runs of a sweep, if all its cells can be run.
+/// Bench for the runs of a sweep, if all its cells can be run.
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
     run::refuse_strangers(&allowed.destroy, jobs.iter().flat_map(|job| &job.steps))?;
@@ -234,7 +235,7 @@ fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     Ok(bench)
 }
 
-/// The sweep, its folder and what makes its runs. Nothing is made for one that is refused.
+/// Creates the sweep, its folder and its bench. A refused sweep leaves no files.
 fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let allowed = |cores| Allowed { cores, destroy: args.run.destroy.clone(), only_looks: false };
     let plan = match &args.made {
@@ -302,8 +303,8 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     Ok(Begun { sweep, successor, bench, lock: held, _old: None })
 }
 
-/// Opens the volumes of the first cell, and closes them again: a name that is wrong costs no old
-/// sweep. A cell that only cannot be run says nothing of the others.
+/// Opens the volumes of the first cell, and closes them again: a wrong name costs no old sweep. A
+/// cell that merely cannot be run does not affect the others.
 fn try_first(sweep: &Sweep, allowed: Allowed) -> Result<()> {
     let Some(job) = sweep.jobs().next() else { return Ok(()) };
     match bench_of(sweep, allowed)?.prepare(&job, &job.steps[0]) {
@@ -336,10 +337,10 @@ fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
     Ok(Begun { sweep, successor, bench, lock: held, _old: old })
 }
 
-/// What the runs of a sweep share.
+/// State shared by the runs of a sweep.
 struct Runs<'a> {
-    /// Volumes stay open, as what they hold is the sweep's own by then; each run has connections
-    /// of its own.
+    /// Volumes stay open, because their content is the sweep's own by then; each run has its own
+    /// connections.
     bench: Bench,
     drive: &'a Drive,
     color: Color,
@@ -347,14 +348,14 @@ struct Runs<'a> {
     lock: File,
     index: Index<'a>,
     journal: journal::Kept,
-    /// A run went through: it is worth an old sweep, as half a sweep can go on.
+    /// A run was completed, so the sweep may replace an old one: a partial sweep can be resumed.
     has_measured: bool,
-    /// Program of runs that are processes of their own, if not this one.
+    /// Program of runs in separate processes, if not this one.
     program: Option<&'a Path>,
 }
 
 impl Runs<'_> {
-    /// Where the sweep is when it ends, or the user ends it.
+    /// Folder of the sweep after its end or its interruption.
     fn home(&self) -> &Path {
         if self.has_measured { &self.place.home } else { &self.place.now }
     }
@@ -367,7 +368,7 @@ impl Runs<'_> {
         while let Some(ticket) = sweep.next_run() {
             let (done, planned) = sweep.progress();
             if planned > known {
-                // What a search has planned is known before it is measured.
+                // Saves the plan of a search before its cells are measured.
                 known = planned;
                 self.index.write(sweep)?;
             }
@@ -384,7 +385,7 @@ impl Runs<'_> {
         Ok(exit)
     }
 
-    /// Makes one run and keeps it.
+    /// Makes one run and saves its result.
     fn make(&mut self, sweep: &mut Sweep, ticket: &Ticket) -> Result<Exit> {
         self.journal.begun(&ticket.folder)?;
         let exit = match self.one(ticket, sweep.plan().repeat_as) {
@@ -398,7 +399,7 @@ impl Runs<'_> {
                 self.end(sweep, ticket, &result)?;
                 Exit::of_result(&result, false, self.drive.strict)
             }
-            // A cell that cannot be run says nothing of the others.
+            // A cell that cannot be run does not affect the others.
             Err(error) if error.is::<RunError>() || error.is::<Failed>() => {
                 output::note(format_args!("drumfire: {}: {error:#}", ticket.folder));
                 self.journal.failed(&ticket.folder, &format!("{error:#}"))?;
@@ -413,7 +414,7 @@ impl Runs<'_> {
         Ok(exit)
     }
 
-    /// Takes the end of a run into the journal, and holds the runs of its cell against that.
+    /// Records the end of a run in the journal, and compares the runs of its cell with the journal.
     fn end(&mut self, sweep: &mut Sweep, ticket: &Ticket, result: &RunResult) -> Result<()> {
         let path = self.place.now.join(&ticket.folder).join("result.json");
         let digest = crate::report::digest_of(&path);
@@ -426,7 +427,7 @@ impl Runs<'_> {
 
     fn one(&mut self, ticket: &Ticket, fresh: RepeatAs) -> Result<RunResult> {
         let place = self.place.inner(&ticket.folder);
-        // Each run has its logs beside its result.
+        // Each run has its logs in the folder of its result.
         let unlogged = |error: std::io::Error| Failed(format!("its logs: {error}"));
         let job = logs::within(&ticket.job, &place.now).map_err(unlogged)?;
         match fresh {
@@ -461,8 +462,9 @@ impl Runs<'_> {
         }
     }
 
-    /// The folder of a cell with several runs shows the one with the median rate. Once all are
-    /// there, its checks are those of all: the worst of each, and how far the runs lie apart.
+    /// Copies the run with the median rate to the folder of a cell with several runs. Once all are
+    /// complete, the checks of the cell combine those of its runs: the worst of each, and the
+    /// spread of the runs.
     fn keep_median(&self, cell: &Cell) -> Result<()> {
         let mut runs: Vec<_> = cell.whole_runs().filter(|run| run.folder != cell.folder).collect();
         runs.sort_by(|a, b| a.iops.total_cmp(&b.iops));
@@ -473,7 +475,7 @@ impl Runs<'_> {
         let mut result = read(median)?;
         let source = self.place.now.join(&median.folder);
         if !source.join("job.toml").is_file() {
-            // The sweep was cut after its result.
+            // The sweep was interrupted after the result of this run.
             folder::render(&source, &result)?;
         }
         if runs.len() == cell.repeats as usize {

@@ -44,7 +44,7 @@ pub enum Unknown {
 }
 
 impl Told {
-    /// What the user is told of bounds.
+    /// Bounds as reported to the user.
     pub fn of(self, bounds: impl IntoIterator<Item = Bound>) -> Vec<Bound> {
         let ignores = self.fail_if_unknown == Unknown::Ignore;
         bounds.into_iter().map(|bound| bound.settled(ignores)).collect()
@@ -52,7 +52,7 @@ impl Told {
 }
 
 impl Thresholds {
-    /// Refuses what needs a second side.
+    /// Refuses thresholds that need a second side.
     pub fn check(&self) -> Result<(), UsageError> {
         match self.fail_if.iter().find(|threshold| threshold.is_relative()) {
             None => Ok(()),
@@ -63,12 +63,12 @@ impl Thresholds {
         }
     }
 
-    /// What a result comes to; `of` names it beside others.
+    /// Verdicts for a result; `of` is its name in a list.
     pub fn of_result(&self, of: &str, result: &RunResult) -> Vec<Bound> {
         self.told.of(self.fail_if.iter().map(|threshold| threshold.of_run(of, result)))
     }
 
-    /// What the cells of a sweep in a folder come to.
+    /// Verdicts for the cells of a sweep in a folder.
     pub fn of_sweep(&self, sweep: &SweepResult, folder: &Path) -> Vec<Bound> {
         let read = |run: &CellRun| {
             results::read_document(&folder.join(&run.folder).join("result.json")).ok()
@@ -76,7 +76,8 @@ impl Thresholds {
         self.told.of(self.fail_if.iter().flat_map(|threshold| threshold.of_sweep(sweep, &read)))
     }
 
-    /// What is said of a sweep until its end: a report of one that was cut keeps no bound.
+    /// Bounds of a sweep before its end: the report of an interrupted sweep must not show them as
+    /// met.
     pub fn before_the_end(&self) -> Vec<Bound> {
         let pending = |threshold: &Threshold| Bound {
             bound: threshold.to_string(),
@@ -87,7 +88,7 @@ impl Thresholds {
         self.told.of(self.fail_if.iter().map(pending))
     }
 
-    /// These, or if there are none those of a sweep that is taken up.
+    /// These thresholds, or those of a resumed sweep if none are given.
     pub fn or_kept(&self, kept: &[Bound]) -> Result<Thresholds, UsageError> {
         if !self.fail_if.is_empty() || kept.is_empty() {
             return Ok(self.clone());
@@ -109,12 +110,12 @@ impl Thresholds {
     }
 }
 
-/// The name of one of several steps; of one alone there is none.
+/// Name of one of several steps; empty for a single one.
 pub fn step(number: usize, of: usize) -> String {
     if of > 1 { format!("step {number}") } else { String::new() }
 }
 
-/// Says on stderr what bounds came to, and what that is as an exit code.
+/// Prints verdicts of bounds on stderr, and returns their exit code.
 pub fn say<'a>(bounds: impl IntoIterator<Item = &'a Bound>) -> Exit {
     let mut exit = Exit::Good;
     for bound in bounds {
@@ -146,7 +147,7 @@ mod test {
         let lenient = Thresholds { told: Told { fail_if_unknown: Unknown::Ignore }, ..old.clone() };
         assert!(!lenient.before_the_end().iter().any(Bound::is_missed));
         assert_eq!(kept(&lenient).told.fail_if_unknown, Unknown::Ignore);
-        // Those of several cells are one, and new ones take their place.
+        // Bounds of several cells are merged into one, and new ones replace them.
         let twice = [old.before_the_end(), old.before_the_end()].concat();
         assert_eq!(of(&[]).or_kept(&twice).unwrap().fail_if.len(), 2);
         assert_eq!(of(&["max>1s"]).or_kept(&twice).unwrap().fail_if.len(), 1);

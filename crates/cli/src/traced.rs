@@ -1,4 +1,4 @@
-//! `--trace`: what each core of a run did, as a file for Perfetto.
+//! `--trace`: activity of each core of a run, as a file for Perfetto.
 
 use std::path::PathBuf;
 
@@ -12,12 +12,12 @@ use crate::exit::UsageError;
 use crate::folder::Place;
 use crate::{folder, output};
 
-/// The file of a run's folder, if none is named.
+/// Default name of the file in a run's folder.
 const FILE: &str = "trace.json";
-/// Most seconds: of longer ones the memory holds the end only, anyway.
+/// Maximum seconds of a recording: the memory holds only the end of longer ones.
 const LONGEST_S: f64 = 3600.0;
 
-/// How long the cores are recorded, and where that goes.
+/// Duration of the recording of the cores, and its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Traced {
     seconds: f64,
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Result<Traced, String> {
 }
 
 impl Traced {
-    /// Refuses what has no cores, or several runs for one file.
+    /// Refuses jobs without cores, and several runs for one file.
     pub fn check(&self, job: &JobSpec) -> Result<(), UsageError> {
         if Maker::of(job)? == Maker::Simulate {
             let why = "--trace records cores: a simulation has none";
@@ -59,12 +59,12 @@ impl Traced {
         Ok(())
     }
 
-    /// Of one run.
+    /// Recording for one run.
     pub fn recording(&self) -> Recording {
         Recording::new(self.seconds)
     }
 
-    /// What a reader of the result should know.
+    /// Warning for readers of the result.
     pub fn warning(&self) -> String {
         let seconds = self.seconds;
         format!(
@@ -73,7 +73,7 @@ impl Traced {
         )
     }
 
-    /// Writes what was recorded, and says where it is.
+    /// Writes the recording, and prints its path.
     pub fn keep(&self, recording: &Recording, place: &Place) -> Result<()> {
         let cores = recording.take();
         if cores.is_empty() {

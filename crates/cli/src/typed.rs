@@ -1,8 +1,8 @@
 //! The command line as it was typed.
 //!
-//! A negative number behind an option looks like a flag to the parser, which then advises to pass
-//! it as something else. Here it is the value of the option, and refused with the option's own
-//! words: none of those that take numbers takes one below zero.
+//! A negative number after an option looks like a flag to the parser, which then suggests passing
+//! the number differently. This module treats the number as the option's value and refuses it with
+//! the option's own message: no numeric option accepts a value below zero.
 
 mod mistakes;
 
@@ -24,7 +24,8 @@ use crate::{help, output, show};
 pub enum Typed {
     /// Something to do.
     Args(Box<Args>),
-    /// Nothing: help or the version were asked for, or it is wrong; that is printed.
+    /// End without a command: help or the version was requested, or the command line is wrong; the
+    /// text has been printed.
     Ended(Exit),
 }
 
@@ -35,7 +36,7 @@ pub fn parse() -> Result<Typed, UsageError> {
     if let Ok(args) = args_of(program.clone(), std::env::args_os()) {
         return Ok(Typed::Args(Box::new(args)));
     }
-    // The parser prints words as they are, and a shell puts names of files among them.
+    // The parser prints words unchanged, and a shell may expand file names among them.
     let words = std::env::args_os().map(|word| printable(&word.to_string_lossy()).into_owned());
     let words: Vec<String> = words.collect();
     match args_of(program.clone(), &words) {
@@ -54,15 +55,15 @@ fn args_of<W: Into<OsString> + Clone>(
     Args::from_arg_matches(&program.try_get_matches_from(words)?)
 }
 
-/// Prints what the parser ends with. Help goes to standard output, also where a command was named
-/// without what it needs, so that `drumfire | less` shows it.
+/// Prints the parser's final message. Help goes to standard output, also for a command without its
+/// required arguments, so that `drumfire | less` shows the help.
 fn printed(error: &clap::Error, words: &[String]) -> Exit {
     let is_help = error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     let color = mistakes::color(words);
     let text = error.render();
     let text = |paints: bool| if paints { text.ansi().to_string() } else { text.to_string() };
     if is_help || !error.use_stderr() {
-        // Nobody reads it any more: there is nothing else to do.
+        // A closed pipe: nothing else can be done.
         let _ = output::help(&text(show::paint(color).is_on()));
         return Exit::Good;
     }
@@ -71,12 +72,12 @@ fn printed(error: &clap::Error, words: &[String]) -> Exit {
 }
 
 thread_local! {
-    /// A command line that stands in for that of this process.
+    /// Command line that replaces that of this process.
     static INSTEAD: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
 }
 
-/// Reads a command line that is one argument of another, without the program's name. Whatever
-/// `then` asks for what was typed is answered by it.
+/// Parses a command line in an argument of another one, without the program's name. While `then`
+/// runs, queries for typed flags refer to that command line.
 pub fn within<T>(line: &str, then: impl FnOnce(Args) -> Result<T>) -> Result<T> {
     let words = std::iter::once("drumfire").chain(line.split_whitespace()).map(OsString::from);
     let words: Vec<OsString> = words.collect();
@@ -92,8 +93,8 @@ pub fn within<T>(line: &str, then: impl FnOnce(Args) -> Result<T>) -> Result<T> 
     done
 }
 
-/// What was typed on this process's command line, by names as `size` and `json_lines`: a flag that
-/// repeats its default is among them.
+/// Flags typed on this process's command line, with names like `size` and `json_lines`, including
+/// flags that repeat their default.
 pub fn typed() -> Vec<String> {
     let words = INSTEAD.with_borrow(Clone::clone);
     let words = words.unwrap_or_else(|| std::env::args_os().collect());
@@ -108,7 +109,7 @@ pub fn typed() -> Vec<String> {
     all
 }
 
-/// Refuses an option that takes numbers and is given one below zero.
+/// Refuses a numeric option with a value below zero.
 fn refuse_negative(
     program: &Parsed,
     words: impl IntoIterator<Item = OsString>,
@@ -143,7 +144,7 @@ fn refuse_negative(
     Ok(())
 }
 
-/// What the value of an option must be, if that is a number.
+/// Requirement for the value of a numeric option.
 fn must(command: &Parsed, long: &str) -> Option<String> {
     let is_it = |arg: &&Arg| {
         let aliases = arg.get_all_aliases().unwrap_or_default();
@@ -180,7 +181,7 @@ mod test {
         refuse_negative(&Args::command(), words).err().map(|error| error.0)
     }
 
-    /// Value names of options that take no number.
+    /// Value names of options that are not numeric.
     const WORDS: [&str; 33] = [
         "ADDRESS:PORT",
         "AS",
@@ -217,7 +218,7 @@ mod test {
         "URI",
     ];
 
-    /// Looks at every option of a command and of those below it; returns how many take numbers.
+    /// Checks every option of a command and its subcommands; returns the number of numeric ones.
     fn look(command: &Parsed, path: &str) -> usize {
         let mut count = 0;
         for arg in command.get_arguments().filter(|arg| arg.get_action().takes_values()) {
@@ -245,7 +246,7 @@ mod test {
         count
     }
 
-    /// An option of a new kind is put into one of the two lists.
+    /// An option with a new value name is added to one of the two lists.
     #[test]
     fn every_option_with_numbers_refuses_those_below_zero() {
         let mut program = Args::command();

@@ -111,7 +111,7 @@ enum Kind {
     Raid10,
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn main(args: &Args) -> Result<Exit> {
     match args.what.clone() {
         What::Create { kind, name, leg, spare, chunk, destroy } => {
@@ -154,7 +154,7 @@ fn raid10(
         return Err(wrong("a spare belongs to one pair: add it with `volume add --spare`").into());
     }
     let chunk_bytes = parse_size(chunk).map_err(|error| wrong(&error.to_string()))?;
-    // Before anything is written: the URI is to be one that can be opened.
+    // Checked before anything is written: the URI must be valid.
     format!("stripe:{}(ram:1g,ram:1g)", print_size(chunk_bytes)).parse::<Uri>()?;
     array::suit(name, legs)?;
     let pair = |(number, pair): (usize, &[Uri])| {
@@ -170,7 +170,7 @@ fn changed(array: Uri, change: Change, destroy: &[String]) -> Result<()> {
     print_line(Uri::Array(now))
 }
 
-/// Makes an array larger, or each of those that a stripe lies over.
+/// Enlarges an array, or each array of a stripe set.
 fn grow(uri: Uri, size: Option<&str>) -> Result<()> {
     let wrong = |why: String| UsageError(why);
     let bytes = size.map(parse_size).transpose().map_err(|error| wrong(error.to_string()))?;

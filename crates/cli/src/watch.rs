@@ -1,9 +1,9 @@
 //! `--listen`: a live page, metrics and JSON of what this program does, for browsers and
 //! collectors.
 //!
-//! It only reads: nothing that is asked for changes anything. It costs the collecting thread a copy
-//! of each second, and is drawn by its own threads only while somebody looks. They end with the
-//! process and never keep it alive.
+//! The page is read-only: no request changes anything. The cost is one copy per second in the
+//! collecting thread; separate threads render the page, only while there are viewers. These threads
+//! end with the process and never keep the process alive.
 
 mod http;
 mod places;
@@ -38,30 +38,30 @@ pub struct Watching {
     pub listen_token: Option<PathBuf>,
 }
 
-/// What is watched; nothing where nobody asked for it.
+/// Live page; without `--listen`, none.
 #[derive(Clone, Default)]
 pub struct Watch(Option<Arc<Shared>>);
 
-/// Shared by who drives and who shows.
+/// State shared by the driving thread and the page.
 struct Shared {
     state: Mutex<PageState>,
     news: Condvar,
 }
 
 struct PageState {
-    /// Grows with everything that is new.
+    /// Version, increased by each change.
     number: u64,
     moment: Arc<Moment>,
-    /// Who looks on through a stream, and how many of them have the latest.
+    /// Viewers with a stream; `up_to_date` counts those that have the latest state.
     streams: usize,
     up_to_date: usize,
 }
 
-/// For how long the end of a run waits until those who look on have its verdict.
+/// Time for which the end of a run waits until viewers have its verdict.
 const LAST_WORD: Duration = Duration::from_millis(200);
 
 impl Watching {
-    /// Listens, if that is asked for, and says where.
+    /// Listens if `--listen` is given, and prints the address.
     pub fn open(&self) -> Result<Watch> {
         let Some(address) = self.listen else { return Ok(Watch::default()) };
         let token = self.listen_token.as_deref().map(Token::read).transpose()?;
@@ -88,7 +88,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what is known, and wakes who looks on.
+    /// Changes the state, and wakes viewers.
     fn change(&self, how: impl FnOnce(&mut Moment)) {
         let mut state = self.state();
         how(Arc::make_mut(&mut state.moment));
@@ -98,12 +98,12 @@ impl Shared {
         self.news.notify_all();
     }
 
-    /// What is known now.
+    /// Current state.
     fn moment(&self) -> Arc<Moment> {
         Arc::clone(&self.state().moment)
     }
 
-    /// What is newer than `number`, as soon as there is something; `None` after `patience`.
+    /// State newer than `number`, as soon as there is one; `None` after `patience`.
     fn newer(&self, number: u64, patience: Duration) -> Option<(u64, Arc<Moment>)> {
         let old = |state: &mut PageState| state.number <= number;
         let waited = self.news.wait_timeout_while(self.state(), patience, old);
@@ -121,7 +121,7 @@ impl Shared {
         self.news.notify_all();
     }
 
-    /// One of those who look on has everything up to `number`.
+    /// Records that one viewer has everything up to `number`.
     fn has(&self, number: u64) {
         let mut state = self.state();
         state.up_to_date += usize::from(state.number == number);
@@ -129,16 +129,16 @@ impl Shared {
         self.news.notify_all();
     }
 
-    /// Until all who look on have the latest, and no longer than [`LAST_WORD`].
+    /// Waits until all viewers have the latest state, at most [`LAST_WORD`].
     fn last_word(&self) {
         let behind = |state: &mut PageState| state.up_to_date < state.streams;
-        // Whatever it came to: the program ends now.
+        // Ignores a timeout: the program ends now.
         let _ = self.news.wait_timeout_while(self.state(), LAST_WORD, behind);
     }
 }
 
 impl Watch {
-    /// The same view, and what it is shown goes to who looks on, too.
+    /// Wraps a view so that its input also goes to the viewers of the page.
     pub fn beside(&self, view: Box<dyn Live>) -> Box<dyn Live> {
         match &self.0 {
             None => view,
@@ -146,14 +146,14 @@ impl Watch {
         }
     }
 
-    /// Where a sweep is.
+    /// Shows the progress of a sweep.
     pub fn progress(&self, done: usize, planned: usize, cell: &str) {
         let Some(shared) = &self.0 else { return };
         let cell = cell.to_owned();
         shared.change(|moment| moment.sweep = Some(Progress { done, planned, cell }));
     }
 
-    /// What a server serves now.
+    /// Shows the volumes that a server serves now.
     pub fn serves(&self, served: Served) {
         let Some(shared) = &self.0 else { return };
         shared.change(|moment| {
@@ -168,7 +168,7 @@ impl Watch {
     }
 }
 
-/// A view, and those who look on.
+/// A view that also feeds the page.
 struct Watched {
     view: Box<dyn Live>,
     shared: Arc<Shared>,
@@ -190,7 +190,7 @@ impl Live for Watched {
     }
 
     fn wants_workers(&mut self) -> bool {
-        // Nobody pays for what nobody looks at.
+        // Workers are sampled only if there are viewers.
         self.shared.state().streams > 0 || self.view.wants_workers()
     }
 

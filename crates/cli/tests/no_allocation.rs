@@ -1,5 +1,5 @@
 //! The data path allocates nothing after start: targets and workers run over real sockets, and an
-//! allocator counts what their threads ask for in the measured window.
+//! allocator counts allocations of their threads in the measured window.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,8 +13,8 @@ use serve::{DiskId, Export, HostLists, Limits, Log, ServeConfig, Server};
 use stats::live::{About, Action, Live, Phase, Snapshot};
 use volume::Purpose;
 
-/// Counts what threads of the data path allocate. The thread of the test collects and is not one,
-/// nor is the first thread: after a minute it says that the test takes long.
+/// Allocator that counts allocations of the data path's threads. The test's own thread, which
+/// collects, is not counted, nor is the first thread, which prints a warning after a minute.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -137,7 +137,7 @@ fn the_data_path_allocates_nothing_after_start() {
     let result = Engine::default().run(run, &mut watch).unwrap();
     assert_eq!(result.partial, None);
     assert!(watch.ios > 1000.0, "hardly any I/O was done");
-    // With the last second the threads come to their end.
+    // In the last second the threads end.
     let [first, between @ .., _] = &watch.counts[..] else { panic!("{:?}", watch.counts) };
     assert!(*first > 0, "starting allocates, so the count works");
     assert_eq!(between, [*first; 2]);

@@ -1,4 +1,4 @@
-//! One volume over two protocols at once: what is written through one is read through the other.
+//! One volume over two protocols at once: data written through one are read through the other.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ fn server(volume: &str) -> Server {
     Server::start(config, Log::new(|line| eprintln!("{line}"))).unwrap()
 }
 
-/// Does one I/O to its end.
+/// Completes one I/O.
 fn one(core: &Core, lane: &mut dyn Lane, op: Op, offset: u64, bytes: &[u8]) -> Done {
     let buf = match op {
         Op::Write => {
@@ -110,12 +110,12 @@ fn numbers_of_queues_are_used_again() {
     let uri = format!("nvme+tcp://{}/nqn.2026-11.io.drumfire:both/1", server.nvme_tcp()[0]);
     let volume = volume::open(&uri.parse().unwrap(), Purpose::Store).unwrap();
     let mut lanes = Vec::new();
-    // More than there are, one at a time.
+    // More than the maximum, one at a time.
     for _ in 0..80 {
         let mut lane = volume.lane(&core).unwrap();
         one(&core, &mut *lane, Op::Flush, 0, &[]).result.unwrap();
     }
-    // As many as there are, then one more, then one after one has gone.
+    // The maximum number of lanes, then one more, then one after a lane was dropped.
     let refused = loop {
         match volume.lane(&core) {
             Ok(lane) => lanes.push(lane),

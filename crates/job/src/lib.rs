@@ -1,10 +1,9 @@
-//! What is to be done, as documents: jobs, presets, sweeps and traces, and the files of fio and
-//! Iometer.
+//! Documents of work: jobs, presets, sweeps and traces, and the files of fio and Iometer.
 //!
-//! A [`JobSpec`](spec::JobSpec) says who drives what and how, and can be kept, sent and run
-//! again. [`formats`] reads and writes it in the words of other tools, [`presets`] has it by name,
-//! [`sweep`] makes many of one, and a [`trace`] is I/Os that somebody did once. Nothing here opens
-//! a volume, starts a thread or reads a clock: `load` runs what this crate describes.
+//! A [`JobSpec`](spec::JobSpec) describes workers, volumes and workloads, and can be saved, sent
+//! and run again. [`formats`] reads and writes jobs in the formats of other tools, [`presets`] has
+//! jobs by name, [`sweep`] derives many from one, and a [`trace`] is recorded I/O. Nothing here
+//! opens a volume, starts a thread or reads a clock: `load` runs the jobs of this crate.
 #![forbid(unsafe_code)]
 
 pub mod formats;

@@ -1,5 +1,5 @@
-//! Time of a solution, and error of the approximate methods: 28 drives behind five adapters and
-//! eight cores, as 28 classes; then small random networks.
+//! Time of a solution, and error of the approximate methods: 28 drives on five adapters and eight
+//! cores, as 28 classes; then small random networks.
 //!
 //! `cargo run --release -p drumfire-model --example solve_speed`
 
@@ -39,8 +39,8 @@ fn main() {
     }
 }
 
-/// Drives of 35,000 IOPS in groups of 8, 8, 4, 4 and 4 behind adapters of 300,000, and 6.6 us of
-/// one of eight cores per request.
+/// Returns drives of 35,000 IOPS in groups of 8, 8, 4, 4 and 4, each group on an adapter of 300,000
+/// IOPS; a request also needs 6.6 us of one of eight cores.
 fn drives() -> Network {
     let mut network = Network::default();
     let cores = network.add_station(Station::servers("cores", 8));
@@ -59,7 +59,7 @@ fn drives() -> Network {
     network
 }
 
-/// The largest relative error of a throughput in a random network of two classes.
+/// Returns the maximum relative error of a throughput in a random network of two classes.
 fn error(seed: u64, servers: u32, method: Method) -> f64 {
     let mut rng = Rng::new(seed, 1);
     let mut network = Network::default();

@@ -1,4 +1,4 @@
-//! Checks a network before it is solved or simulated, and walks its routes.
+//! Checks of networks before they are solved or simulated, and walks over routes.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::{
 const STATIONS_MAX: usize = 8192;
 /// Maximum number of classes.
 const CLASSES_MAX: usize = 4096;
-/// Maximum of classes times stations, as statistics are kept for each pair.
+/// Maximum number of classes times stations: statistics are kept for each pair.
 const CELLS_MAX: usize = 1 << 23;
 /// Maximum number of steps of a route, inner ones included.
 const STEPS_MAX: usize = 4096;
@@ -29,16 +29,17 @@ const UNITS_MAX: f64 = 1e18;
 const RATES: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 /// Maximum slowdown of a reserve.
 const SLOWDOWN_MAX: f64 = 1000.0;
-/// Shortest cycle of a closed request, and gap of an open one, in seconds: a picosecond, the unit
-/// of simulated time.
+/// Minimum cycle of a closed request, and minimum gap of an open one, in seconds: a picosecond, the
+/// resolution of simulated time.
 const ROUND_S_MIN: f64 = 1e-12;
 
 impl Network {
-    /// Checks every value. [`crate::solve`] and [`crate::simulate`] call it themselves.
+    /// Checks all values of the network. [`crate::solve`] and [`crate::simulate`] call this check
+    /// themselves.
     ///
     /// # Errors
     ///
-    /// [`ModelError::Invalid`] with the place and the range.
+    /// [`ModelError::Invalid`] with the station, class or step, and the valid range.
     pub fn check(&self) -> Result<(), ModelError> {
         between("network", "stations", self.stations.len(), 1, STATIONS_MAX)?;
         between("network", "classes", self.classes.len(), 1, CLASSES_MAX)?;
@@ -57,8 +58,8 @@ impl Network {
         Ok(())
     }
 
-    /// Checks the class added last, if the others are valid. Its name need not be unique, and there
-    /// may be more classes, within the limit of pairs.
+    /// Checks the class added last, assuming that the others are valid. The name of the class need
+    /// not be unique, and the number of classes is limited only by that of class–station pairs.
     pub(crate) fn check_added(&self, id: ClassId) -> Result<(), ModelError> {
         let cells = self.classes.len() * self.stations.len();
         between("network", "classes times stations", cells, 1, CELLS_MAX)?;
@@ -152,20 +153,21 @@ impl Network {
         visit.service.check(|| format!("{place}, service at '{at}'"))
     }
 
-    /// The name of an existing station.
+    /// Returns the name of an existing station.
     pub(crate) fn name(&self, station: StationId) -> &str {
         &self.stations[station.0 as usize].name
     }
 }
 
-/// Nesting of a route.
+/// Nesting depth of a route.
 #[derive(Clone, Copy, Default)]
 struct Nesting {
     depth: usize,
     held: usize,
 }
 
-/// Calls `each` for every visit of a route, with its mean number of times.
+/// Calls `each` for every visit of a route, with the mean number of times that a request makes the
+/// visit.
 pub(crate) fn visits<'a>(route: &'a [Step], chance: f64, each: &mut impl FnMut(&'a Visit, f64)) {
     for step in route {
         match step {
@@ -182,8 +184,8 @@ pub(crate) fn visits<'a>(route: &'a [Step], chance: f64, each: &mut impl FnMut(&
     }
 }
 
-/// Least mean time of a route without queueing: a fork takes at least the mean of its longest
-/// branch, and stations work at their highest speed for one request.
+/// Returns the minimum mean time of a route without queueing, in seconds: a fork needs at least the
+/// mean of its longest branch, and stations run at their maximum speed for one request.
 pub(crate) fn unloaded_s(network: &Network, route: &[Step]) -> f64 {
     let visit_s = |visit: &Visit| {
         let speed = |at: &StationId| network.stations[at.0 as usize].servers.speed_each();
@@ -203,7 +205,7 @@ pub(crate) fn unloaded_s(network: &Network, route: &[Step]) -> f64 {
     route.iter().map(step_s).sum()
 }
 
-/// Whether a route has visits and choices only.
+/// Returns whether a route has visits and choices only.
 pub(crate) fn is_product_form(route: &[Step]) -> bool {
     route.iter().all(|step| match step {
         Step::Visit(_) => true,
@@ -285,7 +287,7 @@ fn unique<'a>(names: &mut HashSet<&'a str>, name: &'a str, what: &str) -> Result
 }
 
 impl Service {
-    /// Whether queueing theory is exact for it at an FCFS station.
+    /// Returns whether queueing theory is exact for the service at an FCFS station.
     pub(crate) fn is_exponential(&self) -> bool {
         self.mean_s == 0.0 || self.shape == crate::Shape::Exponential
     }
@@ -296,7 +298,7 @@ mod test {
     use super::*;
     use crate::{Class, Shape};
 
-    /// A network with everything that has a range.
+    /// Returns a network that uses every value with a range.
     fn everything() -> Network {
         let mut network = Network::default();
         let cores = network.add_station(Station::servers("cores", 8));

@@ -5,56 +5,58 @@ use block::Rng;
 use crate::ModelError;
 use crate::time::{PER_S, Picos};
 
-/// Longest mean service time, in seconds: more is a mistake in units.
+/// Maximum mean service time, in seconds: longer ones are mistakes in units.
 const MEAN_S_MAX: f64 = 1e6;
-/// Maximum number of Erlang stages; with more it is as good as fixed.
+/// Maximum number of Erlang stages; more are practically constant.
 const STAGES_MAX: u32 = 1000;
-/// Highest squared coefficient of variation: beyond, no simulation of sensible length converges.
+/// Maximum squared coefficient of variation: beyond it, no simulation of sensible length converges.
 const SCV_MAX: f64 = 1000.0;
 /// Maximum number of values of an empirical distribution.
 const VALUES_MAX: usize = 1_000_000;
 
-/// A service time: its mean, and how it scatters around it.
+/// A service time: its mean, and its distribution around the mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Service {
     /// Mean in seconds, 0 to 10⁶.
     pub mean_s: f64,
-    /// Its distribution.
+    /// Distribution of the service time.
     pub shape: Shape,
 }
 
-/// A distribution of mean 1, by its squared coefficient of variation (variance over mean²).
+/// A distribution of mean 1. Variants are listed with their squared coefficient of variation
+/// (variance over mean²).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Shape {
-    /// Always the mean: 0.
+    /// Constant: coefficient 0.
     Deterministic,
-    /// Sum of this many exponential stages, 1 to 1000: 1 / stages.
+    /// Sum of this number of exponential stages, 1 to 1000: coefficient 1 / stages.
     Erlang(u32),
-    /// Memoryless: 1. The case that queueing theory is exact for.
+    /// Memoryless: coefficient 1. Queueing theory is exact for this distribution.
     Exponential,
-    /// Two exponentials with balanced means, of this squared coefficient of variation, 1 to 1000.
+    /// Mixture of two exponentials with balanced means, with this coefficient, 1 to 1000.
     Hyperexponential(f64),
-    /// Drawn from these values, equally likely; scaled to the mean of the service. At most 10⁶.
+    /// Random choice of one of these values, at most 10⁶, all equally likely, scaled to the mean of
+    /// the service.
     Empirical(Vec<f64>),
 }
 
 impl Service {
-    /// A service that always takes `mean_s` seconds.
+    /// Returns a constant service time of `mean_s` seconds.
     pub fn fixed(mean_s: f64) -> Service {
         Service { mean_s, shape: Shape::Deterministic }
     }
 
-    /// An exponential service with a mean of `mean_s` seconds.
+    /// Returns an exponential service time with a mean of `mean_s` seconds.
     pub fn exponential(mean_s: f64) -> Service {
         Service { mean_s, shape: Shape::Exponential }
     }
 
-    /// A service of `stages` exponential stages that together take `mean_s` seconds on average.
+    /// Returns a service time of `stages` exponential stages with a total mean of `mean_s` seconds.
     pub fn erlang(stages: u32, mean_s: f64) -> Service {
         Service { mean_s, shape: Shape::Erlang(stages) }
     }
 
-    /// Checks a service time; `place` names it in an error.
+    /// Checks a service time; `place` names the service in an error.
     pub(crate) fn check(&self, place: impl Fn() -> String) -> Result<(), ModelError> {
         if !(0.0..=MEAN_S_MAX).contains(&self.mean_s) {
             let problem = format!("a mean of {} s; 0 to {MEAN_S_MAX} is possible", self.mean_s);
@@ -63,7 +65,7 @@ impl Service {
         self.shape.check(place)
     }
 
-    /// A sampler of it.
+    /// Returns a sampler of the service time.
     pub(crate) fn sampler(&self) -> Sampler {
         let mean_ps = self.mean_s * PER_S;
         match &self.shape {
@@ -71,7 +73,7 @@ impl Service {
             Shape::Erlang(stages) => Sampler::Erlang(*stages, mean_ps / f64::from(*stages)),
             Shape::Exponential => Sampler::Exponential(mean_ps),
             Shape::Hyperexponential(scv) => {
-                // Balanced means: each branch brings half of the mean (Allen 1990).
+                // Balanced means: each branch contributes half of the mean (Allen 1990).
                 let share = 0.5 * (1.0 + ((scv - 1.0) / (scv + 1.0)).sqrt());
                 let means = [0.5 * mean_ps / share, 0.5 * mean_ps / (1.0 - share)];
                 Sampler::Hyperexponential(share, means)
@@ -85,7 +87,8 @@ impl Service {
 }
 
 impl Shape {
-    /// Squared coefficient of variation: variance over mean², 0 for fixed, 1 for exponential.
+    /// Returns the squared coefficient of variation: variance over mean², 0 for fixed, 1 for
+    /// exponential.
     pub fn scv(&self) -> f64 {
         match self {
             Shape::Deterministic => 0.0,
@@ -134,13 +137,13 @@ pub(crate) enum Sampler {
     Fixed(Picos),
     Exponential(f64),
     Erlang(u32, f64),
-    /// Probability of the first branch, and the mean of each.
+    /// Probability of the first branch, and the mean of each branch.
     Hyperexponential(f64, [f64; 2]),
     Empirical(Vec<Picos>),
 }
 
 impl Sampler {
-    /// Draws a time.
+    /// Draws a service time.
     #[inline]
     pub(crate) fn draw(&self, rng: &mut Rng) -> Picos {
         match self {
@@ -179,7 +182,8 @@ mod test {
             let found = mean(&draws);
             let scv = draws.iter().map(|x| (x / found - 1.0).powi(2)).sum::<f64>() / 5e4;
             let expected = service.shape.scv();
-            // Five standard errors of the mean; the variance is looser by its kurtosis.
+            // Tolerance of the mean: five standard errors; the variance needs more, because of the
+            // kurtosis.
             assert!((found - 1.0).abs() <= 5.0 * (expected / 5e4).sqrt() + 1e-7, "{service:?}");
             assert!((scv - expected).abs() <= 0.1 * expected, "{service:?}: {scv}");
         }

@@ -1,14 +1,15 @@
 //! Errors of networks, solvers and simulations.
 
-/// Why a network is refused or not solved. The message names the place and the remedy.
+/// Error of a network, a solver or a simulation. The message names the station or class and the
+/// remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// A value outside its range.
+    /// A value is outside its range.
     #[error("{place}: {problem}")]
     Invalid {
-        /// The station, class, step or key.
+        /// Station, class, step or key of the value.
         place: String,
-        /// What is wrong with it, and what would be right.
+        /// Error of the value, with its valid range.
         problem: String,
     },
     /// Open classes overload a station.
@@ -24,31 +25,31 @@ pub enum ModelError {
     NotProductForm {
         /// Name of the class.
         class: String,
-        /// The step or station that has none.
+        /// Step or station without product form.
         what: &'static str,
     },
-    /// Beyond a solver's limit of work or memory.
+    /// A solver's limit of work or memory is exceeded.
     #[error("{what} exceeds the limit of {limit}: {remedy}")]
     TooLarge {
-        /// What is too large.
+        /// Quantity that is too large.
         what: String,
-        /// The limit.
+        /// Limit of the quantity.
         limit: u64,
-        /// What to do instead.
+        /// Alternative for the caller.
         remedy: &'static str,
     },
     /// An iteration did not converge.
     #[error("{what} did not converge within {iterations} iterations")]
     Diverged {
-        /// The iteration.
+        /// Name of the iteration.
         what: &'static str,
-        /// Its number of steps.
+        /// Maximum number of steps.
         iterations: u32,
     },
 }
 
 impl ModelError {
-    /// An [`ModelError::Invalid`].
+    /// Returns a [`ModelError::Invalid`].
     pub(crate) fn invalid(place: impl Into<String>, problem: impl Into<String>) -> ModelError {
         ModelError::Invalid { place: place.into(), problem: problem.into() }
     }

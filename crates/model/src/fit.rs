@@ -2,65 +2,68 @@
 
 use crate::ModelError;
 
-/// Maximum number of steps.
+/// Maximum number of steps of a fit.
 const ITERATIONS_MAX: u32 = 500;
 /// Maximum number of parameters; more are never identifiable.
 const PARAMETERS_MAX: usize = 64;
 /// Step of the central differences, as a share of a parameter's range: the cube root of the
-/// double's precision, where they are most accurate.
+/// precision of a double, at which central differences are most accurate.
 const STEP: f64 = 6e-6;
-/// The fit ends when a step gains less than this share of the sum of squares: in a flat valley,
-/// gains go on for ever and mean nothing.
+/// Convergence criterion: the fit ends when a step reduces the sum of squares by less than this
+/// share. In a flat valley, such reductions continue for ever and mean nothing.
 const GAIN_MIN: f64 = 1e-8;
-/// It also ends when a step moves less than this share of the range.
+/// Second convergence criterion: the fit ends when a step moves by less than this share of the
+/// range.
 const SETTLED: f64 = 1e-12;
 
-/// Share of a residual left by the fit, below which a point determines it alone.
+/// Share of a residual left by the fit below which a single point determines the fit.
 const ALONE: f64 = 1e-9;
 
 /// A parameter to be fitted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
-    /// For messages.
+    /// Name of the parameter in messages.
     pub name: String,
     /// First guess, between the bounds.
     pub start: f64,
-    /// Lowest value allowed.
+    /// Lower bound.
     pub low: f64,
-    /// Highest value allowed.
+    /// Upper bound.
     pub high: f64,
     /// Prior knowledge: mean and standard deviation, in the units of the parameter.
     pub prior: Option<(f64, f64)>,
 }
 
-/// The outcome of a fit.
+/// Result of a fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fit {
-    /// The parameters, in the order given.
+    /// Parameter values, in the order given.
     pub values: Vec<f64>,
-    /// Their standard errors; infinite for a parameter that the data do not determine. At a bound,
-    /// the error as if the parameter were free.
+    /// Standard errors of the parameters; infinite for a parameter that the data do not determine.
+    /// At a bound, the standard error of the unbounded parameter.
     pub errors: Vec<f64>,
-    /// Their 95 % intervals, within the bounds; the whole range for undetermined parameters.
+    /// 95 % confidence intervals of the parameters, within their bounds; the whole range for
+    /// undetermined parameters.
     pub intervals: Vec<(f64, f64)>,
     /// Root mean square of the residuals of the data (without the priors).
     pub rms: f64,
-    /// Iterations used.
+    /// Number of iterations.
     pub iterations: u32,
 }
 
-/// Minimises the squares of `residuals` within the bounds (Levenberg–Marquardt, projected).
+/// Minimises the sum of the squares of `residuals` within the bounds (Levenberg–Marquardt,
+/// projected).
 ///
-/// `residuals` writes one number per measured point: (model − measured) / measured, and where a
-/// parameter has a prior, divided by the relative error that is expected of a point, so that points
-/// and priors weigh as they should. Standard errors then come from these expectations, or from the
-/// scatter of the residuals if that is larger; without priors, from the residuals alone, which may
-/// be unequally certain but must not err together.
+/// `residuals` writes one number per measured point: (model − measured) / measured. If a parameter
+/// has a prior, the residual must be divided by the expected relative error of a point, so that
+/// points and priors have their proper weights. Standard errors are then based on the expected
+/// errors, or on the scatter of the residuals if that is larger. Without priors, they are based on
+/// the residuals alone, whose variances may differ but which must be independent.
 ///
 /// # Errors
 ///
-/// [`ModelError::Invalid`] for bounds, priors or residuals that are no numbers,
-/// [`ModelError::Diverged`] when it does not settle.
+/// [`ModelError::Invalid`] for bounds, priors or residuals that are not finite numbers,
+/// [`ModelError::Diverged`] if the fit does not converge.
 pub fn least_squares(
     parameters: &[Parameter],
     mut residuals: impl FnMut(&[f64], &mut Vec<f64>),
@@ -122,7 +125,7 @@ fn check(parameter: &Parameter) -> Result<(), ModelError> {
 struct Problem<'a, F> {
     parameters: &'a [Parameter],
     residuals: &'a mut F,
-    /// Residuals of the data; those of the priors follow.
+    /// Number of residuals of the data; the residuals of the priors follow them.
     points: usize,
 }
 
@@ -149,7 +152,7 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
         Ok(rows)
     }
 
-    /// Derivatives of the residuals, parameter by parameter.
+    /// Returns the derivatives of the residuals, parameter by parameter.
     fn slopes(&mut self, at: &[f64]) -> Result<Vec<Vec<f64>>, ModelError> {
         let mut slopes = Vec::new();
         for index in 0..at.len() {
@@ -165,7 +168,7 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
 
     fn finish(&mut self, at: &[f64], rows: &[f64], iterations: u32) -> Result<Fit, ModelError> {
         let slopes = self.slopes(at)?;
-        // A bound limits a parameter, but does not determine it.
+        // A bound limits a parameter but does not determine its value.
         let mut normal = Normal::new(rows, &slopes, at);
         normal.free.fill(true);
         let data = &rows[..self.points];
@@ -176,7 +179,7 @@ impl<F: FnMut(&[f64], &mut Vec<f64>)> Problem<'_, F> {
         };
         let priors = self.parameters.iter().any(|p| p.prior.is_some());
         // Standard error and interval width, scaled to the range. With priors the expected error of
-        // a point is given; without, each point's residual shows it.
+        // a point is given; without them, it is estimated by the point's residual.
         let told: Vec<(f64, f64)> = (0..at.len())
             .map(|index| match (priors, freedom) {
                 (true, 0) => (normal.error(index, 1.0), 1.96),
@@ -201,7 +204,8 @@ fn squares(rows: &[f64]) -> f64 {
     rows.iter().map(|row| row * row).sum()
 }
 
-/// Gradient and normal matrix at a point, as far as the bounds leave parameters free.
+/// Gradient and normal matrix at a point, with the parameters that are free there, that is, not
+/// fixed by a bound.
 struct Normal {
     free: Vec<bool>,
     gradient: Vec<f64>,
@@ -212,14 +216,15 @@ impl Normal {
     fn new(rows: &[f64], slopes: &[Vec<f64>], at: &[f64]) -> Normal {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let gradient: Vec<f64> = slopes.iter().map(|slope| dot(slope, rows)).collect();
-        // A parameter at a bound is fixed if it would gain beyond.
+        // A parameter at a bound is fixed if the gradient points beyond the bound.
         let stuck = |(at, g): (&f64, &f64)| (*at <= 0.0 && *g > 0.0) || (*at >= 1.0 && *g < 0.0);
         let free: Vec<bool> = at.iter().zip(&gradient).map(|pair| !stuck(pair)).collect();
         let matrix = slopes.iter().map(|a| slopes.iter().map(|b| dot(a, b)).collect()).collect();
         Normal { free, gradient, matrix }
     }
 
-    /// The next point; more damping makes it closer and steeper downhill.
+    /// Returns the next point; with more damping, the step is shorter and closer to steepest
+    /// descent.
     fn step(&self, at: &[f64], damping: f64) -> Vec<f64> {
         let damped = |i: usize| self.matrix[i][i] * (1.0 + damping) + 1e-300;
         let down: Vec<f64> = self.gradient.iter().map(|g| -g).collect();
@@ -227,24 +232,25 @@ impl Normal {
         at.iter().zip(step).map(|(at, step)| (at + step).clamp(0.0, 1.0)).collect()
     }
 
-    /// A column of the inverse; zeroes if there is none.
+    /// Returns a column of the inverse; zeroes if the matrix is singular.
     fn inverse(&self, index: usize) -> Vec<f64> {
         let mut unit = vec![0.0; self.gradient.len()];
         unit[index] = 1.0;
         self.solve(&|i| self.matrix[i][i], &unit)
     }
 
-    /// The standard error of a parameter if all residuals have this variance.
+    /// Returns the standard error of a parameter if all residuals have this variance.
     fn error(&self, index: usize, variance: f64) -> f64 {
         let inverse = self.inverse(index)[index];
         if inverse > 0.0 { (variance * inverse).sqrt() } else { f64::INFINITY }
     }
 
-    /// The standard error of a parameter with unequally certain points: each residual counts,
-    /// divided by the share that the fit left of it (HC2). If few points determine a parameter, its
-    /// error is uncertain, so Student's t uses the degrees of freedom of Bell and McCaffrey. Both
-    /// as in Imbens and Kolesár, "Robust Standard Errors in Small Samples", 2016. For equal points,
-    /// as for a mean, it is the textbook formula.
+    /// Returns the standard error of a parameter if the variances of the points differ, and the
+    /// quantile of Student's t. Squared residuals are divided by the share of the residual left by
+    /// the fit (HC2). If few points determine a parameter, the error is itself uncertain, so
+    /// Student's t has the degrees of freedom of Bell and McCaffrey. Both as in Imbens and Kolesár,
+    /// "Robust Standard Errors in Small Samples", 2016. For points of equal weight, as for a mean,
+    /// the result is the textbook formula.
     fn unequal_error(
         &self,
         index: usize,
@@ -266,7 +272,8 @@ impl Normal {
         for (i, residual) in residuals.iter().enumerate() {
             let weight = dot(&rows[i], &inverse).powi(2);
             let left = 1.0 - dot(&rows[i], &solved[i]);
-            // A point that the fit passes through takes its error from the others.
+            // If the fit passes exactly through a point, the error of that point is estimated from
+            // the other points.
             let own = left > ALONE;
             variance += weight * if own { residual * residual / left } else { scatter };
             weights.push(if own { weight / left } else { 0.0 });
@@ -284,7 +291,7 @@ impl Normal {
     }
 
     /// Solves the equations of the free parameters by Cholesky decomposition, with this diagonal.
-    /// Parameters without influence get 0.
+    /// Parameters without influence are 0.
     fn solve(&self, diagonal: &dyn Fn(usize) -> f64, right: &[f64]) -> Vec<f64> {
         let n = right.len();
         let mut lower = vec![vec![0.0; n]; n];
@@ -318,11 +325,11 @@ impl Normal {
     }
 }
 
-/// Student's t, 2.5 % on either side.
+/// Returns the 97.5 % quantile of Student's t.
 fn student(freedom: usize) -> f64 {
     const TABLE: [f64; 10] =
         [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-    // Beyond the table the expansion of Fisher and Cornish is right to 0.1 %.
+    // Beyond the table the Cornish–Fisher expansion is accurate to 0.1 %.
     let tail = 1.96 + 2.37 / freedom as f64 + 2.8 / (freedom * freedom) as f64;
     TABLE.get(freedom.saturating_sub(1)).copied().unwrap_or(tail)
 }
@@ -337,7 +344,7 @@ mod test {
 
     #[test]
     fn finds_a_curve_that_is_no_line() {
-        // y = a·exp(−b·x), without noise.
+        // Model: y = a·exp(−b·x), without noise.
         let points: Vec<(f64, f64)> =
             (0..8).map(|x| (f64::from(x), 5.0 * (-0.3 * f64::from(x)).exp())).collect();
         let parameters = [parameter(1.0, 0.1, 100.0), parameter(2.0, 0.0, 10.0)];
@@ -352,7 +359,7 @@ mod test {
 
     #[test]
     fn errors_are_those_of_a_mean() {
-        // A constant through 1, 2, 3, 4: 2.5 with a standard error of √(5/3/4).
+        // A constant through 1, 2, 3, 4 is 2.5, with a standard error of √(5/3/4).
         let fit = least_squares(&[parameter(0.0, -10.0, 10.0)], |p, rows| {
             rows.extend([1.0, 2.0, 3.0, 4.0].map(|y| p[0] - y));
         });
@@ -360,7 +367,7 @@ mod test {
         assert!((fit.values[0] - 2.5).abs() < 1e-8, "{fit:?}");
         let error = (5.0_f64 / 12.0).sqrt();
         assert!((fit.errors[0] - error).abs() < 1e-6, "{fit:?}");
-        // Student's t of three degrees of freedom.
+        // Student's t for three degrees of freedom.
         assert!((fit.intervals[0].1 - 2.5 - 3.182 * error).abs() < 1e-5, "{fit:?}");
     }
 
@@ -371,13 +378,14 @@ mod test {
         };
         let fit = least_squares(&[parameter(0.5, 0.0, 1.0)], slope).unwrap();
         assert_eq!(fit.values[0], 1.0);
-        // It would go on, and says by how much it is uncertain. A point at x has x²/14 of the
-        // decision, is off by x, and the fit left it 1 − x²/14 of that.
+        // The minimum is beyond the bound, and the standard error is reported as if the parameter
+        // were free. A point at x has a leverage of x²/14 and an error of x, of which the fit left
+        // the share 1 − x²/14.
         let term = |x: f64| x.powi(4) / 196.0 / (1.0 - x * x / 14.0);
         let error = [1.0, 2.0, 3.0].map(term).iter().sum::<f64>().sqrt();
         assert!((fit.errors[0] - error).abs() < 1e-6, "{fit:?}");
         assert_eq!(fit.intervals[0], (0.0, 1.0));
-        // One point at 2 ± 1 and a prior of 4 ± 1 meet at 3, with an error of √½.
+        // One point at 2 ± 1 and a prior of 4 ± 1 give 3, with a standard error of √½.
         let prior = Parameter { prior: Some((4.0, 1.0)), ..parameter(5.0, 0.0, 10.0) };
         let fit = least_squares(&[prior], |p, rows| rows.push(p[0] - 2.0)).unwrap();
         assert!((fit.values[0] - 3.0).abs() < 1e-8, "{fit:?}");

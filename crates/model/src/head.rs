@@ -1,8 +1,8 @@
 //! A disk: a seeking arm and rotating platters.
 //!
-//! The time of an access depends on where the last one ended and on the angle at that moment. Data
-//! lies along one spiral of equal tracks: a sequential access needs neither seek nor rotation, and
-//! reaches the media rate.
+//! The time of an access depends on the end position of the last access and on the angle at that
+//! moment. Data is laid out along one spiral of equal tracks: a sequential access needs neither
+//! seek nor rotation, and reaches the media rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,25 +14,25 @@ use block::Rng;
 const RPM: std::ops::RangeInclusive<f64> = 60.0..=1e6;
 /// Range of the media rate, in bytes per second.
 const RATE: std::ops::RangeInclusive<f64> = 1e3..=1e12;
-/// Longest seek, in seconds.
+/// Maximum seek time, in seconds.
 const SEEK_S_MAX: f64 = 10.0;
-/// Lateness, as a part of a turn, at which the arm still does not miss a turn: sums of rounded
-/// times are inexact, and sectors have gaps.
+/// Lateness, as a share of a revolution, at which the arm does not yet miss a revolution: sums of
+/// rounded times are inexact, and sectors have gaps.
 const GAP: f64 = 1.0 / 4096.0;
-/// The oldest request is passed over at most this many times per waiting one.
+/// Maximum number of times that the oldest request is passed over, per waiting request.
 const PASSES: u32 = 4;
-/// Queue depths that [`Head::speeds`] simulates; it interpolates between them.
+/// Queue depths that [`Head::speeds`] simulates; speedups at other depths are interpolated.
 const DEPTHS: [u32; 15] = [3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512];
-/// Accesses of each such run.
+/// Number of accesses of each such simulation.
 const ACCESSES: u32 = 8_000;
 
 /// Mechanical parameters of a disk.
 ///
-/// The volume spans the whole disk: its full seek takes `full_seek_s`.
+/// The volume spans the whole disk: a seek across the volume lasts `full_seek_s`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
-    /// Turns per minute, 60 to 10⁶.
+    /// Rotation speed in revolutions per minute, 60 to 10⁶.
     pub rpm: f64,
     /// Media rate in bytes per second, 10³ to 10¹².
     pub bytes_per_s: f64,
@@ -50,23 +50,23 @@ pub struct Head {
     pub ahead_bytes: f64,
 }
 
-/// The extent of an access.
+/// Extent of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Offset.
+    /// Offset of the access, in bytes.
     pub offset: u64,
-    /// Length; with 0 the arm stays.
+    /// Length in bytes; at 0 the arm does not move.
     pub bytes: u32,
-    /// Bytes of the disk.
+    /// Capacity of the disk, in bytes.
     pub within: u64,
-    /// Whether it writes.
+    /// True for a write.
     pub write: bool,
 }
 
 impl Head {
-    /// Checks every value. The seek of distance x, a part of the disk, takes
-    /// settle + b ⁴√x + c x: both ends and the mean over two random places are as given, and it
-    /// must never get shorter with the distance.
+    /// Checks all values of the disk. The time of a seek over the distance x, a share of the disk,
+    /// is settle + b ⁴√x + c x. Its values at both ends and its mean over two random positions are
+    /// those given, and the time must never decrease with the distance.
     ///
     /// # Errors
     ///
@@ -90,7 +90,8 @@ impl Head {
         let (root, linear) = self.curve();
         if root < 0.0 || root / 4.0 + linear < 0.0 {
             let (settle, full) = (self.settle_s, self.full_seek_s);
-            // The two bounds of the mean: a straight line, and one that is flat at its end.
+            // Minimum and maximum of the mean: a straight line, and a curve that is flat at its
+            // end.
             let (least, most) =
                 (settle + (full - settle) / 3.0, settle + (full - settle) * 113.0 / 135.0);
             return refuse(format!(
@@ -101,10 +102,12 @@ impl Head {
         Ok(())
     }
 
-    /// b and c of the seek's curve. Over two random places ⁴√x is 32/45 in the mean, x is 1/3.
+    /// Returns b and c of the seek curve. Between two random positions ⁴√x is 32/45 on average, and
+    /// x is 1/3.
     ///
-    /// With √x in its place short seeks are too quick, and an arm that may choose from 32 does 7
-    /// to 16 % more than with the seeks measured on six disks; with ⁴√x 3 % less to 4 % more.
+    /// With √x instead of ⁴√x short seeks are too fast: at queue depth 32, the IOPS of random
+    /// accesses are 7 to 16 % above those with the seek times measured on six disks; with ⁴√x they
+    /// are between 3 % below and 4 % above.
     fn curve(&self) -> (f64, f64) {
         let (average, full) =
             (self.average_seek_s - self.settle_s, self.full_seek_s - self.settle_s);
@@ -112,24 +115,27 @@ impl Head {
         (root, full - root)
     }
 
-    /// Seconds of a revolution.
+    /// Returns the time of a revolution, in seconds.
     pub fn turn_s(&self) -> f64 {
         60.0 / self.rpm
     }
 
-    /// Mean seconds of a random access at queue depth 1: seek, half a revolution, and the transfer.
+    /// Returns the mean time of a random access at queue depth 1, in seconds: seek, half a
+    /// revolution, and the transfer.
     pub fn random_s(&self, bytes: u32, write: bool) -> f64 {
         let settle_s = if write { self.write_settle_s } else { 0.0 };
         let transfer_s = f64::from(bytes) / self.bytes_per_s;
         self.average_seek_s + settle_s + self.turn_s() / 2.0 + transfer_s
     }
 
-    /// Speedup over queue depth 1 of random accesses at depths 1, 2, … `depth`, each of which takes
-    /// `besides_s` beside the arm. Simulated with a fixed seed.
+    /// Returns the speedups over queue depth 1 of random accesses at depths 1, 2, … `depth`; each
+    /// access also needs `besides_s` seconds in addition to the disk's access time. The speedups
+    /// are simulated with a fixed seed.
     pub fn speeds(&self, bytes: u32, write_share: f64, besides_s: f64, depth: u32) -> Vec<f64> {
         let of = |write| self.random_s(bytes, write) + besides_s;
         let alone_s = write_share * of(true) + (1.0 - write_share) * of(false);
-        // A completion makes room only after the next access was chosen.
+        // At depth 2 the speedup is 1: when the next access is chosen, the slot of the completed
+        // one is not yet refilled.
         let mut known: Vec<(u32, f64)> = vec![(1, 1.0), (2, 1.0)];
         for present in DEPTHS {
             if known.last().is_some_and(|(last, _)| *last >= depth) {
@@ -142,14 +148,14 @@ impl Head {
             let at = known.partition_point(|(known, _)| *known < present);
             let Some((above, high)) = known.get(at) else { return known[known.len() - 1].1 };
             let Some((below, low)) = at.checked_sub(1).map(|at| known[at]) else { return *high };
-            // Over the logarithm of the depth they are nearly straight.
+            // The speedups are almost linear in the logarithm of the depth.
             let [present, above, below] = [present, *above, below].map(|n| f64::from(n).ln());
             low + (high - low) * (present - below) / (above - below)
         };
         (1..=depth).map(between).collect()
     }
 
-    /// Mean seconds of a random access at queue depth `present`, 2 or more.
+    /// Returns the mean time of a random access at queue depth `present`, 2 or more, in seconds.
     fn mean_s(&self, bytes: u32, write_share: f64, besides_s: f64, present: u32) -> f64 {
         let within = 1_u64 << 40;
         let (mut rng, mut now) = (Rng::new(15_000, u64::from(present)), Picos(0));
@@ -176,29 +182,31 @@ pub(crate) struct Arm {
     head: Head,
     root: f64,
     linear: f64,
-    /// Picoseconds of a revolution, and of a byte.
+    /// Picoseconds per revolution, and per byte.
     turn: f64,
     byte: f64,
     track_bytes: f64,
-    /// The head was at this byte at this time, and goes on from there when reading ahead.
+    /// Byte position of the head at the time `since`; the head moves on from there during
+    /// read-ahead.
     at: f64,
     since: Picos,
     reads_on: bool,
-    /// Data read since here is in the buffer, which ends here.
+    /// Range of data read since the last access, which is in the buffer: its first byte, and the
+    /// limit of read-ahead.
     low: f64,
     limit: f64,
-    /// How often the oldest request was passed over.
+    /// Number of times that the oldest request was passed over.
     passed: u32,
 }
 
 /// The course of an access, in picoseconds.
 #[derive(Clone, Copy)]
 struct Course {
-    /// Time until its first byte.
+    /// Time until the first byte.
     wait: f64,
-    /// Time until its last one.
+    /// Time until the last byte.
     span: f64,
-    /// It needs only read-ahead.
+    /// True if the access needs only data of the read-ahead.
     is_on_the_way: bool,
 }
 
@@ -224,8 +232,8 @@ impl Arm {
         }
     }
 
-    /// The waiting access to serve next, the oldest being the first: the one that the head reaches
-    /// soonest, unless the oldest was passed over too often.
+    /// Chooses the waiting access to serve next and returns its index: the access that the head
+    /// reaches first, or the oldest one, at index 0, if it was passed over too often.
     pub(crate) fn choose(
         &mut self,
         now: Picos,
@@ -248,7 +256,7 @@ impl Arm {
         best.1
     }
 
-    /// Time of an access, which moves the head.
+    /// Moves the head and returns the time of the access.
     pub(crate) fn access(&mut self, now: Picos, extent: Extent) -> Picos {
         if extent.bytes == 0 {
             return Picos(0);
@@ -264,7 +272,7 @@ impl Arm {
         Picos::round(course.span)
     }
 
-    /// Read-ahead stops when the buffer is full.
+    /// Stops read-ahead if the buffer is full.
     fn stop(&mut self, now: Picos) {
         if self.reads_on && self.position(now) >= self.limit {
             (self.at, self.since) = (self.at.max(self.limit), now);
@@ -283,7 +291,8 @@ impl Arm {
         let angle = offset % self.track_bytes / self.track_bytes * self.turn;
         let mut turn = (angle - (now.0 as f64 + seek) % self.turn).rem_euclid(self.turn);
         if turn > self.turn * (1.0 - GAP) {
-            // It still counts as in time, or many small delays would add up to a revolution.
+            // This access still counts as in time, or many small delays would add up to a
+            // revolution.
             turn -= self.turn;
         }
         let span = (seek + turn + transfer).max(0.0);
@@ -302,7 +311,7 @@ impl Arm {
         }
     }
 
-    /// Seconds of a seek; none within a track, and none to the head's position.
+    /// Returns the time of a seek in seconds; 0 within a track, and 0 to the head's position.
     fn seek(&self, from: f64, extent: &Extent) -> f64 {
         let to = extent.offset as f64;
         let track = |byte: f64| (byte / self.track_bytes).floor();
@@ -339,7 +348,7 @@ mod test {
         Extent { offset, bytes: 4096, within: 73_000_000_000, write }
     }
 
-    /// Mean seconds of sequential accesses of 4 KiB, `gap` apart.
+    /// Returns the mean time of sequential accesses of 4 KiB, `gap` apart, in seconds.
     fn mean_s(arm: &mut Arm, count: u64, gap: Picos, mut place: impl FnMut(u64) -> Extent) -> f64 {
         let mut now = Picos(1_000_000);
         let begun = now;
@@ -362,9 +371,9 @@ mod test {
         assert!((head().random_s(4096, false) - 4.941e-3).abs() < 1e-6);
     }
 
-    /// Milliseconds to the next track, on average and from end to end, and over 1, 10, 30 and 60 %
-    /// of the disk, as measured on the disks that come with DiskSim: Atlas 10K, Atlas III,
-    /// Cheetah 9LP and 4LP, Barracuda, and Atlas 10K V by Western Digital.
+    /// Seek times in milliseconds: track to track, average and full stroke; then over 1, 10, 30 and
+    /// 60 % of the disk, as measured on the disks in DiskSim: Atlas 10K, Atlas III, Cheetah 9LP and
+    /// 4LP, Barracuda, and Atlas 10K V by Western Digital.
     const MEASURED: [([f64; 3], [f64; 4]); 6] = [
         ([1.245, 5.593, 10.828], [2.01, 3.82, 5.63, 7.54]),
         ([1.663, 8.285, 15.360], [3.31, 5.65, 8.09, 11.27]),
@@ -395,11 +404,11 @@ mod test {
             let place = |number: u64| extent(number * 4096, write);
             let found = mean_s(&mut Arm::new(head()), 100_000, Picos(0), place);
             assert!((found / each_s - 1.0).abs() < 0.001, "{found}");
-            // 50 us too late for the next block: a whole revolution.
+            // A gap of 50 us misses the next block: one revolution is lost.
             let gap = Picos(50_000_000);
             let found = mean_s(&mut Arm::new(head()), 10_000, gap, place);
             assert!((found / (4e-3 + each_s) - 1.0).abs() < 0.02, "{found}");
-            // Read-ahead has the data in the buffer: the gap sets the pace, and with 10 us the
+            // With read-ahead the data is in the buffer: the gap limits the rate, or, at 10 us, the
             // disk.
             let ahead = Head { ahead_bytes: 1e6, ..head() };
             for (gap_us, read_s) in [(50, 50e-6), (10, each_s)] {
@@ -415,7 +424,7 @@ mod test {
     fn a_buffer_holds_no_more_than_it_has_room_for() {
         let mut arm = Arm::new(Head { ahead_bytes: 16384.0, ..head() });
         arm.access(Picos(0), extent(0, false));
-        // After a second four blocks are buffered, and the fifth is being read.
+        // After one second four blocks are buffered, and the fifth is being read.
         let mut now = Picos(1_000_000_000_000);
         let times: Vec<u64> = (1..8)
             .map(|block| {
@@ -432,9 +441,9 @@ mod test {
         let speeds = head().speeds(4096, 0.0, 0.0, 256);
         assert_eq!((speeds.len(), speeds[0]), (256, 1.0));
         assert!(speeds.windows(2).all(|pair| pair[1] > pair[0] * 0.995), "{speeds:?}");
-        // Depth 8 is nearly half as fast again, 64 more than twice as fast.
+        // At depth 8 the disk is almost 1.5 times as fast as at 1, at depth 64 more than twice.
         assert!(speeds[7] > 1.3 && speeds[63] > 2.2 && speeds[63] < 6.0, "{speeds:?}");
-        // One far request among many near ones.
+        // One distant request among many near ones.
         let mut arm = Arm::new(head());
         let mut waiting = vec![extent(72_000_000_000, false)];
         waiting.extend((0..7).map(|block| extent(block * 4096, false)));
@@ -455,7 +464,7 @@ mod test {
         assert!(says(Head { rpm: 0.0, ..head() }).contains("rpm"));
         assert!(says(Head { bytes_per_s: f64::NAN, ..head() }).contains("bytes_per_s"));
         assert!(says(Head { full_seek_s: -1.0, ..head() }).contains("a seek of -1"));
-        // Faster on average than any arm that ends there.
+        // Average seeks that no valid seek curve with these ends has.
         for average_seek_s in [1e-3, 5.1e-3] {
             let error = says(Head { average_seek_s, ..head() });
             assert!(error.contains("0.002133 to 0.005055"), "{error}");

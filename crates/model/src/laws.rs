@@ -6,30 +6,35 @@ use crate::check::{is_product_form, unloaded_s};
 use crate::{Class, ModelError, Network, Servers, Source, StationId, Step};
 use program::maximum;
 
-/// Little's law: mean number of requests present, from their rate and their time present.
+/// Returns the mean number of requests present, from their rate and their time in the system
+/// (Little's law).
 pub fn population(throughput_per_s: f64, response_s: f64) -> f64 {
     throughput_per_s * response_s
 }
 
-/// Little's law: mean time present in seconds, from the number of requests and their rate.
+/// Returns the mean time in the system in seconds, from the number of requests present and their
+/// rate (Little's law).
 pub fn response_s(population: f64, throughput_per_s: f64) -> f64 {
     population / throughput_per_s
 }
 
-/// Little's law: requests per second, from the number present and the time each is present.
+/// Returns the requests per second, from the number present and the time of each in the system
+/// (Little's law).
 pub fn throughput_per_s(population: f64, response_s: f64) -> f64 {
     population / response_s
 }
 
-/// Requests per second of a device of K banks with `n` random requests in flight: K (1 − (1 −
-/// 1/K)^n) banks work on average. K is the rate of all banks times the time of a lone request.
+/// Returns the requests per second of a device of K banks with `n` random requests in flight: on
+/// average, K (1 − (1 − 1/K)^n) banks are busy. K is the rate of all banks times the time of a lone
+/// request.
 pub fn banks_per_s(rate_per_s: f64, alone_s: f64, n: u32) -> f64 {
     let banks = (rate_per_s * alone_s).max(1.0);
     rate_per_s * (1.0 - (1.0 - 1.0 / banks).powi(n.min(i32::MAX as u32) as i32))
 }
 
-/// The delay in seconds beside one server of `server_s` with which `n` requests reach
-/// `throughput_per_s`; 0 if they are slower without any, and at most what Little's law allows.
+/// Returns the delay in seconds, in addition to one server of `server_s`, with which `n` requests
+/// reach `throughput_per_s`; 0 if the server alone is slower, and at most the bound by Little's
+/// law.
 pub fn delay_s(server_s: f64, n: u32, throughput_per_s: f64) -> f64 {
     let (mut low, mut high) = (0.0, f64::from(n) / throughput_per_s);
     let does = |delay_s: f64| {
@@ -51,40 +56,40 @@ pub fn delay_s(server_s: f64, n: u32, throughput_per_s: f64) -> f64 {
     (low + high) / 2.0
 }
 
-/// Upper bounds of the classes, whatever the distributions.
+/// Upper bounds of the classes, for any distribution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
-    /// Per class, in the order of [`Network::classes`].
+    /// Bounds per class, in the order of [`Network::classes`].
     pub classes: Vec<ClassBounds>,
-    /// Upper bound on the total requests per second in any mix: the optimum of a linear program
-    /// over the stations; beyond 256 classes the sum of their own bounds.
+    /// Upper bound on the total requests per second for any mix: the optimum of a linear program
+    /// over the stations; beyond 256 classes the sum of the classes' own bounds.
     pub throughput_per_s_high: f64,
 }
 
-/// Bounds of one class, as if it were alone.
+/// Bounds of one class, as if it had the network to itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassBounds {
     /// Asymptotic upper bound on requests per second: the rate of the slowest station, and for a
-    /// closed class its requests without queueing.
+    /// closed class also its rate without queueing.
     pub throughput_per_s_high: f64,
     /// Balanced job lower bound on requests per second, for exponential service; 0 for open classes
     /// and for routes that hold or fork.
     pub throughput_per_s_low: f64,
-    /// Response without queueing, in seconds.
+    /// Response time without queueing, in seconds.
     pub response_s_low: f64,
-    /// The bottleneck station; `None` if there are only delays.
+    /// The bottleneck station; `None` if all stations are delays.
     pub bottleneck: Option<StationId>,
-    /// Population from which on requests must queue: (response + think time) times the rate of the
-    /// slowest station. Infinite if there are only delays.
+    /// Minimum population at which requests must queue: (response + think time) times the rate of
+    /// the slowest station. Infinite if all stations are delays.
     pub knee_population: f64,
 }
 
-/// Asymptotic and balanced job bounds (Lazowska et al. 1984, chapter 5). A held station counts as
-/// busy during the inner steps.
+/// Returns asymptotic and balanced job bounds (Lazowska et al. 1984, chapter 5). A held station
+/// counts as busy during the inner steps.
 ///
 /// # Errors
 ///
-/// What [`Network::check`] says.
+/// Errors of [`Network::check`].
 pub fn bounds(network: &Network) -> Result<Bounds, ModelError> {
     network.check()?;
     let occupied: Vec<Vec<f64>> =
@@ -132,7 +137,7 @@ fn class_bounds(network: &Network, class: &Class, occupied_s: &[f64]) -> ClassBo
         bounds.throughput_per_s_high = capacity_per_s.min(population / round_s);
         bounds.knee_population = round_s * capacity_per_s;
         if is_product_form(&class.route) {
-            // Requests met: all others that do not think, in the worst case at one station.
+            // Requests ahead: all others that are not thinking, in the worst case at one station.
             let met = match think_s {
                 0.0 => population - 1.0,
                 _ => (population - 1.0) / (1.0 + think_s / (population * worst_s)),
@@ -143,7 +148,8 @@ fn class_bounds(network: &Network, class: &Class, occupied_s: &[f64]) -> ClassBo
     bounds
 }
 
-/// A line above n / speed(n), the slowdown of service by further requests: first + each · (n − 1).
+/// An upper bound on n / speed(n), the slowdown of service by further requests, as a line: first +
+/// each · (n − 1).
 struct Line {
     first: f64,
     each: f64,
@@ -167,7 +173,8 @@ impl Line {
     }
 }
 
-/// Time for which a request occupies each station over its whole route, in seconds of one server.
+/// Returns the time for which a request occupies each station over its whole route, in seconds of
+/// one server.
 fn occupied_s(network: &Network, class: &Class) -> Vec<f64> {
     let mut occupied = vec![0.0; network.stations.len()];
     occupy(network, &class.route, 1.0, &mut occupied);
@@ -204,11 +211,11 @@ mod test {
 
     #[test]
     fn banks_fill_by_chance() {
-        // Two banks: one request keeps one busy, two keep 1.5 of them.
+        // Two banks: one request keeps one bank busy, two requests keep 1.5 banks busy on average.
         assert!((banks_per_s(2.0, 1.0, 1) - 1.0).abs() < 1e-12);
         assert!((banks_per_s(2.0, 1.0, 2) - 1.5).abs() < 1e-12);
         assert!((banks_per_s(2.0, 1.0, 64) - 2.0).abs() < 1e-12);
-        // A serial device is one bank, whatever its latency.
+        // A serial device is a single bank, whatever its latency.
         assert_eq!(banks_per_s(10.0, 0.01, 5), 10.0);
         for n in [1, 2, 7, 32, 300] {
             let wanted = banks_per_s(500e3, 80e-6, n);
@@ -232,7 +239,7 @@ mod test {
     #[test]
     fn bounds_of_the_textbook() {
         // Lazowska et al. 1984, section 5.3.1: demands 2.0, 0.5 and 3.0 s, think time 15 s; from
-        // eight terminals on the second disk sets 1/3.
+        // eight terminals on the second disk limits the rate to 1/3.
         let mut network = Network::default();
         let cpu = network.add_station(Station::servers("cpu", 1));
         let fast = network.add_station(Station::servers("fast disk", 1));
@@ -266,7 +273,7 @@ mod test {
 
     #[test]
     fn all_classes_together_share_what_they_share() {
-        // Four drives of 100/s behind an adapter of 150/s, two drives behind one of 1000/s.
+        // Four drives of 100/s on an adapter of 150/s, two drives on an adapter of 1000/s.
         let mut network = Network::default();
         let small = network.add_station(Station::servers("small", 1));
         let large = network.add_station(Station::servers("large", 1));

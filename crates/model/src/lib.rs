@@ -1,12 +1,13 @@
 //! Queueing models: the throughput and latency of systems of devices.
 //!
 //! A [`Network`] has stations (servers with a queue) and classes (routes with service times). One
-//! description serves several methods: [`bounds`](laws::bounds) at once, [`solve`] for means by
-//! queueing theory, and discrete-event [`simulate`] for what theory cannot give: percentiles,
-//! stations held while others work, forks, state. An [`Emulation`] is that simulation in its
-//! caller's time. Nothing here knows hardware, does I/O or reads a clock.
+//! description serves several methods: [`bounds`](laws::bounds), computed instantly; [`solve`], for
+//! means by queueing theory; and discrete-event simulation by [`simulate`], for results beyond
+//! theory: percentiles, stations held while others work, forks, state. An [`Emulation`] runs the
+//! simulation in its caller's time. This crate has no knowledge of hardware, does no I/O and reads
+//! no clock.
 //!
-//! The model in two pages, with its limits: `docs/model.md`.
+//! The model and its limits are described on two pages: `docs/model.md`.
 //!
 //! ```
 //! use model::{Class, Method, Network, Run, Service, Station, laws, simulate, solve};

@@ -15,52 +15,53 @@ pub struct ClassId(pub u32);
 /// Stations, and the classes that visit them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Network {
-    /// At most 4096.
+    /// Stations, at most 8192.
     pub stations: Vec<Station>,
-    /// At most 1024.
+    /// Classes, at most 4096.
     pub classes: Vec<Class>,
 }
 
-/// Servers behind one FCFS queue.
+/// A station: servers with one FCFS queue.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Station {
-    /// Unique within the network.
+    /// Name, unique within the network.
     pub name: String,
-    /// Number and speed of its servers.
+    /// Number and speed of the servers.
     pub servers: Servers,
-    /// A stock that requests consume and the station refills at a lower speed.
+    /// Reserve that requests consume and the station refills at a lower speed.
     pub reserve: Option<Reserve>,
-    /// A disk: the time of a request beyond its service depends on its extent. Only requests with
-    /// an [`Extent`](crate::Extent) move the arm, those of an [`Emulation`](crate::Emulation).
+    /// Mechanics of a disk: the time of a request also depends on its extent. Only requests with an
+    /// [`Extent`](crate::Extent), those of an [`Emulation`](crate::Emulation), move the arm.
     pub head: Option<Head>,
 }
 
 /// Parallelism of a station.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Servers {
-    /// This many equal servers, 1 to 65536.
+    /// Number of equal servers, 1 to 65536.
     Count(u32),
-    /// A server for each request: a pure delay.
+    /// One server per request: a pure delay.
     Infinite,
     /// Load-dependent rates with 1, 2, 3 … requests present, relative to the service time: with `n`
     /// present the station completes `rates[n - 1] / mean_s` requests a second; beyond the list the
-    /// last one holds. `[1, 2, 3]` equals three servers.
+    /// last rate applies. `[1, 2, 3]` equals three servers.
     Rates(Vec<f64>),
 }
 
-/// A stock that visits consume. Below `low` the station refills it, slowed down, until `high`; a
-/// visit that finds it empty waits. This models garbage collection of flash: a fresh drive writes
-/// fast until its erased blocks run out. Only simulation supports it.
+/// A reserve that visits consume. Below `low` the station refills the reserve, at reduced speed,
+/// until `high`; a visit that finds the reserve empty waits. Flash with garbage collection is
+/// modelled in this way: a fresh drive writes fast until its erased blocks run out. Only simulation
+/// supports reserves.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reserve {
-    /// Units of a full stock, the initial state of a simulation.
+    /// Units of a full reserve, the initial state of a simulation.
     pub capacity: f64,
-    /// Refilling starts below this level, in units.
+    /// Level below which refilling starts, in units.
     pub low: f64,
-    /// Refilling ends at this level, in units.
+    /// Level at which refilling ends, in units.
     pub high: f64,
-    /// Units refilled per second.
+    /// Refill rate, in units per second.
     pub refill_per_s: f64,
     /// Factor of service times during a refill, 1 to 1000.
     pub slowdown: f64,
@@ -69,25 +70,25 @@ pub struct Reserve {
 /// A class of requests: their source, and their route.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Class {
-    /// Unique within the network.
+    /// Name of the class, unique within the network.
     pub name: String,
-    /// The source of its requests.
+    /// Source of the requests.
     pub source: Source,
-    /// Its route, step by step.
+    /// Route of the requests, step by step.
     pub route: Vec<Step>,
 }
 
 /// The source of requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
-    /// A fixed number of requests, each reissued after its completion and think time.
+    /// Closed loop: a fixed number of requests, each reissued after its completion and think time.
     Closed {
-        /// Requests outstanding or thinking, 1 to 2²⁰.
+        /// Number of requests outstanding or thinking, 1 to 2²⁰.
         population: u32,
-        /// Think time between completion and reissue; not part of the response.
+        /// Think time between completion and reissue; not part of the response time.
         think: Service,
     },
-    /// Requests arrive independently of the network's state; gaps are exponential in theory, and of
+    /// Arrivals that do not depend on the network's state; gaps are exponential in theory, and have
     /// this distribution in a simulation.
     Open {
         /// Gap between two arrivals: its mean is one over the rate.
@@ -98,12 +99,14 @@ pub enum Source {
 /// A step of a route.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Queue at a station, be served, leave.
+    /// Queue at a station, be served, and leave.
     Visit(Visit),
     /// Be served at a station, and keep the server during the inner steps, like an engine that
-    /// waits for its transfer. At counted servers only, at most four at once.
+    /// waits for its transfer. Only stations with a number of servers can be held, at most four at
+    /// once.
     Hold(Visit, Vec<Step>),
-    /// Run all branches at once, and go on when the last is done: the writes of a mirror.
+    /// Run all branches concurrently, and continue when the last one is done, like the writes of a
+    /// mirror.
     Fork(Vec<Vec<Step>>),
     /// Run one branch, chosen with these probabilities, which add up to 1.
     Choose(Vec<(f64, Vec<Step>)>),
@@ -112,11 +115,11 @@ pub enum Step {
 /// A service at a station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Visit {
-    /// The station, or several, of which each request takes a random one.
+    /// Station, or several stations, one of which each request selects at random.
     pub at: Vec<StationId>,
-    /// The service time.
+    /// Service time.
     pub service: Service,
-    /// Units consumed of the station's [`Reserve`].
+    /// Units of the station's [`Reserve`] that the visit consumes.
     pub draws: f64,
 }
 
@@ -135,7 +138,7 @@ impl Network {
 }
 
 impl Servers {
-    /// Speedup over one server with `present` requests.
+    /// Returns the speedup over one server with `present` requests.
     pub(crate) fn speed(&self, present: u32) -> f64 {
         match self {
             Servers::Count(count) => f64::from(present.min(*count)),
@@ -144,7 +147,7 @@ impl Servers {
         }
     }
 
-    /// Highest speedup over one server; infinite for a delay.
+    /// Returns the maximum speedup over one server; infinite for a delay.
     pub(crate) fn speed_max(&self) -> f64 {
         match self {
             Servers::Count(count) => f64::from(*count),
@@ -153,7 +156,7 @@ impl Servers {
         }
     }
 
-    /// Highest speedup over one server for each single request.
+    /// Returns the maximum speedup of a single request over one server.
     pub(crate) fn speed_each(&self) -> f64 {
         match self {
             Servers::Count(_) | Servers::Infinite => 1.0,
@@ -165,31 +168,31 @@ impl Servers {
 }
 
 impl Station {
-    /// `count` equal servers behind one queue.
+    /// Returns a station of `count` equal servers with one queue.
     pub fn servers(name: impl Into<String>, count: u32) -> Station {
         Station { name: name.into(), servers: Servers::Count(count), reserve: None, head: None }
     }
 
-    /// A pure delay, without a queue.
+    /// Returns a pure delay, without a queue.
     pub fn delay(name: impl Into<String>) -> Station {
         Station { name: name.into(), servers: Servers::Infinite, reserve: None, head: None }
     }
 }
 
 impl Class {
-    /// `population` requests that are reissued at once; an empty route.
+    /// Returns a class of `population` requests that are reissued at once; its route is empty.
     pub fn closed(name: impl Into<String>, population: u32) -> Class {
         let think = Service::fixed(0.0);
         Class { name: name.into(), source: Source::Closed { population, think }, route: Vec::new() }
     }
 
-    /// Poisson arrivals of `rate_per_s` on average; an empty route.
+    /// Returns a class of Poisson arrivals with a mean of `rate_per_s`; its route is empty.
     pub fn open(name: impl Into<String>, rate_per_s: f64) -> Class {
         let gap = Service::exponential(1.0 / rate_per_s);
         Class { name: name.into(), source: Source::Open { gap }, route: Vec::new() }
     }
 
-    /// Sets the think time. Open classes have none.
+    /// Sets the think time of a closed class; no effect on an open class.
     pub fn think(mut self, service: Service) -> Class {
         if let Source::Closed { think, .. } = &mut self.source {
             *think = service;
@@ -197,12 +200,12 @@ impl Class {
         self
     }
 
-    /// Appends a visit to `station` to its route.
+    /// Appends a visit to `station` to the route.
     pub fn visit(self, station: StationId, service: Service) -> Class {
         self.visit_any([station], service)
     }
 
-    /// Appends a visit to a random one of `stations` to its route.
+    /// Appends a visit to a random one of `stations` to the route.
     pub fn visit_any(
         self,
         stations: impl IntoIterator<Item = StationId>,
@@ -212,7 +215,7 @@ impl Class {
         self.step(Step::Visit(Visit { at, service, draws: 0.0 }))
     }
 
-    /// Appends this step to its route.
+    /// Appends this step to the route.
     pub fn step(mut self, step: Step) -> Class {
         self.route.push(step);
         self

@@ -2,7 +2,7 @@
 
 use crate::Servers;
 
-/// Erlang's C formula: the probability that all servers are busy at utilisation `used`.
+/// Returns the probability that all servers are busy at utilisation `used` (Erlang's C formula).
 pub(crate) fn erlang_c(servers: u32, used: f64) -> f64 {
     let offered = used * f64::from(servers);
     let mut lost = 1.0;
@@ -12,9 +12,11 @@ pub(crate) fn erlang_c(servers: u32, used: f64) -> f64 {
     lost / (1.0 - used * (1.0 - lost))
 }
 
-/// Mean number present at an open station with `offered` work, in servers, below its highest speed.
+/// Returns the mean number of requests present at an open station with `offered` work, in servers,
+/// less than the station's maximum speed.
 ///
-/// Relative probabilities, summed up to the last speed, geometric beyond.
+/// The relative probabilities are summed up to the last speed; beyond it they are a geometric
+/// series.
 pub(crate) fn birth_death(servers: &Servers, offered: f64) -> f64 {
     let last = match servers {
         Servers::Count(count) => *count,

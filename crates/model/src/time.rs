@@ -1,8 +1,8 @@
-//! Simulated time, fine enough for I/Os that cost a core 72 ns.
+//! Simulated time, with a resolution for I/Os that cost a core 72 ns.
 
 /// Picoseconds since the start of a simulation, or a duration; `u64` holds 213 days.
 ///
-/// Integers, so that the order of events and every sum are the same on every machine.
+/// The type is an integer, so that the order of events and every sum are the same on every machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Picos(pub u64);
 
@@ -10,12 +10,12 @@ pub struct Picos(pub u64);
 pub(crate) const PER_S: f64 = 1e12;
 
 impl Picos {
-    /// In seconds.
+    /// Returns the time in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / PER_S
     }
 
-    /// Rounded `ps` picoseconds; saturates.
+    /// Rounds `ps` picoseconds to an integer; saturates.
     pub(crate) fn round(ps: f64) -> Picos {
         // The conversion saturates and truncates.
         Picos((ps + 0.5) as u64)

@@ -3,7 +3,7 @@
 /// X(n) = γ n / (1 + σ (n − 1) + κ n (n − 1)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scalability {
-    /// γ: throughput of one, per second.
+    /// γ: throughput of one worker, per second.
     pub single_per_s: f64,
     /// σ: share of the work that is serial, at least 0.
     pub contention: f64,
@@ -12,7 +12,7 @@ pub struct Scalability {
 }
 
 impl Scalability {
-    /// Throughput of `n` together, per second; `n` at least 1.
+    /// Returns the throughput of `n` workers together, per second; `n` must be at least 1.
     pub fn throughput_per_s(&self, n: f64) -> f64 {
         self.single_per_s * n / (1.0 + self.contention * (n - 1.0) + self.coherence * n * (n - 1.0))
     }

@@ -1,4 +1,4 @@
-//! Theory against closed forms, theory against simulation.
+//! Theory against closed forms, and theory against simulation.
 
 mod known;
 
@@ -32,7 +32,7 @@ fn exact_analysis_is_the_machine_repairman() {
 
 #[test]
 fn open_analysis_is_erlangs_formula() {
-    // Erlang C of 2 servers at 0.75 each is 9/14; of 1 server it is the load.
+    // Erlang C of 2 servers at 0.75 each is 9/14; of 1 server it equals the load.
     let (waits, response_s) = known::mmc(1.5, 1.0, 2);
     near(waits, 9.0 / 14.0, 1e-12);
     near(response_s, 1.0 + 9.0 / 14.0 / 0.5, 1e-12);
@@ -52,7 +52,8 @@ fn open_analysis_is_erlangs_formula() {
 
 #[test]
 fn exact_analysis_keeps_its_digits_near_saturation() {
-    // Servers and rates are one model; think time zero, population far beyond saturation.
+    // Servers and rates describe the same model; think time is zero, and the population far beyond
+    // saturation.
     for (servers, population) in [(2, 64), (8, 896), (64, 3000), (500, 4000)] {
         let mut network = Network::default();
         let cores = network.add_station(Station::servers("cores", servers));
@@ -62,13 +63,13 @@ fn exact_analysis_keeps_its_digits_near_saturation() {
             .visit(link, Service::exponential(1e-6));
         network.add_class(class);
         let solution = solve(&network, Method::Exact).unwrap();
-        // Two stations of equal speed, known by Buzen's convolution of positive terms.
+        // Reference: two stations of equal speed, by Buzen's convolution of positive terms.
         let expected = convolved(servers, population);
         near(solution.throughput_per_s() * 1e-6, expected, 1e-10);
     }
 }
 
-/// X = G(N−1)/G(N) of c servers of 1/c each and one server of 1, by convolution.
+/// Returns X = G(N−1)/G(N) of c servers of 1/c each and one server of 1, by convolution.
 fn convolved(servers: u32, population: u32) -> f64 {
     let mut terms = vec![1.0_f64];
     for n in 1..=population {
@@ -77,7 +78,7 @@ fn convolved(servers: u32, population: u32) -> f64 {
             terms.iter_mut().for_each(|term| *term *= 1e-200);
         }
     }
-    // The other station's terms are all 1.
+    // The terms of the other station are all 1.
     let all: f64 = terms.iter().sum();
     (all - terms[terms.len() - 1]) / all
 }
@@ -101,8 +102,8 @@ fn rates_that_copy_servers_are_servers() {
     }
 }
 
-/// `groups` of drives of 35,000 IOPS with their own requests, behind adapters of 300,000, and
-/// shared cores.
+/// Returns `groups` of drives of 35,000 IOPS with their own requests, on adapters of 300,000 IOPS,
+/// and shared cores.
 fn drives(groups: &[u32], outstanding: u32, cores: u32, core_s: f64) -> Network {
     let mut network = Network::default();
     let cores = network.add_station(Station::servers("cores", cores));
@@ -124,7 +125,7 @@ fn drives(groups: &[u32], outstanding: u32, cores: u32, core_s: f64) -> Network 
 fn linearizer_is_near_the_simulation() {
     let run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
     for (groups, outstanding, cores, core_s, allowed) in [
-        // 28 drives; the adapters of eight are nearly saturated.
+        // 28 drives; the adapters with eight drives are nearly saturated.
         (&[8, 8, 4, 4, 4][..], 32, 8, 6.6e-6, 0.003),
         // Cores as scarce as drives, and few requests: the hardest case.
         (&[8, 8, 4, 4, 4], 4, 8, 8.0e-6, 0.01),
@@ -141,7 +142,7 @@ fn linearizer_is_near_the_simulation() {
 
 #[test]
 fn classes_of_unequal_service_wait_in_one_line() {
-    // Short and long services in an FCFS queue, where product form is far off.
+    // Short and long services in an FCFS queue, for which product form is a poor approximation.
     let run = Run { seed: 1, warmup: 20_000, requests: 150_000 };
     for (short_s, long_s) in [(28e-6, 70e-6), (80e-6, 20e-6), (10e-6, 300e-6)] {
         let mut network = Network::default();

@@ -33,7 +33,7 @@ fn service() -> impl Strategy<Value = Service> {
     (1e-7..1e-4_f64, shape()).prop_map(|(mean_s, shape)| Service { mean_s, shape })
 }
 
-/// Closed networks of visits.
+/// Returns a strategy for closed networks of visits.
 fn closed() -> impl Strategy<Value = Network> {
     let route = proptest::collection::vec((any::<prop::sample::Index>(), service()), 1..5);
     let class = (1..40_u32, service(), route);
@@ -56,13 +56,13 @@ fn closed() -> impl Strategy<Value = Network> {
     })
 }
 
-/// A number over all valid magnitudes, and zero.
+/// Returns a strategy for numbers of all valid magnitudes, and zero.
 fn magnitude(low: i32, high: i32) -> impl Strategy<Value = f64> {
     let number = (low..high, 1.0..10.0_f64).prop_map(|(e, m)| m * 10_f64.powi(e));
     prop_oneof![1 => Just(0.0), 9 => number]
 }
 
-/// Networks of valid values, however absurd.
+/// Returns a strategy for networks of valid values, however extreme.
 fn extreme() -> impl Strategy<Value = Network> {
     let servers = prop_oneof![
         (0..17_u32).prop_map(|e| Servers::Count(1 << e)),
@@ -102,7 +102,7 @@ fn extreme() -> impl Strategy<Value = Network> {
     })
 }
 
-/// The same network, its stations in another order.
+/// Returns the network with its stations in another order.
 fn rotated(network: &Network, by: usize) -> Network {
     let mut other = network.clone();
     let count = network.stations.len();
@@ -184,8 +184,8 @@ proptest! {
             let Source::Closed { population, .. } = &class.source else { continue };
             let population = f64::from(*population);
             prop_assert!(found.outstanding <= population * (1.0 + 1e-9), "{found:?}");
-            // Little's law inside the run: the total time within it and the time of completed
-            // requests differ by what crosses its two ends.
+            // Little's law inside the run: the total time within the run and the time of completed
+            // requests differ by the requests that cross its start or end.
             let inside = found.outstanding * span_s;
             let of_done = found.response_s * *done as f64;
             let across = 3.0 * population * longest_s[index];
@@ -226,11 +226,12 @@ proptest! {
 
     #[test]
     fn a_faster_station_never_harms(network in closed(), at in any::<prop::sample::Index>()) {
-        // One class, where theory is monotone; of several, one may gain at another's cost.
+        // One class, for which theory is monotone; of several classes, one may gain at another's
+        // cost.
         let mut network = network;
         network.classes.truncate(1);
         let station = at.index(network.stations.len()) as u32;
-        // Approximations need not be monotone where a station changes nothing: 8e-6 was seen.
+        // Approximations need not be monotone if a station has no influence: 8e-6 was observed.
         let allowed = |method| if method == Method::Exact { 1e-6 } else { 1e-4 };
         for method in [Method::Exact, Method::Linearizer, Method::Schweitzer] {
             let least = 1.0 - allowed(method);

@@ -1,4 +1,4 @@
-//! The simulation against exact theory over many seeds, and cases beyond theory.
+//! Simulation against exact theory over many seeds, and cases beyond theory.
 
 mod known;
 
@@ -10,8 +10,8 @@ use model::{
 
 const RUN: Run = Run { seed: 1, warmup: 5_000, requests: 40_000 };
 
-/// A random network of one to three closed classes at one to four stations, exponential, with equal
-/// service times at queues.
+/// Returns a random network of one to three closed classes at one to four stations, exponential,
+/// with equal service times at queues.
 fn any_network(seed: u64) -> Network {
     let mut rng = Rng::new(seed, 0);
     let mut network = Network::default();
@@ -42,18 +42,19 @@ fn simulation_is_exact_theory_in_99_of_100_seeds() {
         let network = any_network(seed);
         let theory = solve(&network, Method::Exact).unwrap();
         let simulated = simulate(&network, Run { seed, ..RUN }, |_| ()).unwrap();
-        // One figure of each network, in turn, so that a hundred tests are made, not three hundred.
+        // One figure of each network, alternating, so that there are a hundred tests, not three
+        // hundred.
         let class = seed as usize % network.classes.len();
         let (estimate, exact) = if seed % 2 == 0 {
             (simulated.throughput_per_s[class], theory.classes[class].throughput_per_s)
         } else {
             (simulated.response_s[class], theory.classes[class].response_s)
         };
-        // A class that only thinks has a response of zero without variance.
+        // A class that only thinks has a response time of zero without variance.
         if !estimate.holds(exact) && (estimate.mean - exact).abs() > 1e-12 * exact {
             missed.push((seed, estimate, exact));
         }
-        // An interval that holds everything would prove nothing.
+        // An interval that contains every value would prove nothing.
         widths.push(estimate.half_width / exact.max(1e-300));
     }
     widths.sort_by(f64::total_cmp);
@@ -84,7 +85,7 @@ fn open_simulation_is_erlangs_and_pollaczeks_formula() {
         let theory = solve(&network, Method::Auto).unwrap();
         assert!((theory.response_s() / expected_s - 1.0).abs() < 1e-12, "{shape:?}");
         assert_eq!(theory.caveats, []);
-        // Behind another station arrivals are not Poisson any more, and theory says so.
+        // After another station arrivals are no longer Poisson, and theory reports a caveat.
         let behind = network.add_station(Station::servers("behind", 1));
         let service = Service { mean_s: 1e-6, shape: shape.clone() };
         network.classes[0] = network.classes[0].clone().visit(behind, service);
@@ -99,8 +100,8 @@ fn visit(at: &[StationId], service: Service) -> Visit {
 
 #[test]
 fn an_engine_that_waits_for_its_transfer_is_the_machine_repairman() {
-    // 24 engines of 4 requests each: an engine's other requests wait while it holds, so the fabric
-    // sees 24 customers whose think time is the engine's own time.
+    // 24 engines of 4 requests each: while one request holds an engine, the engine's other requests
+    // wait, so the fabric sees 24 customers whose think time is the engine's own time.
     let mut network = Network::default();
     let fabric = network.add_station(Station::servers("fabric", 1));
     let (own_s, fabric_s) = (8.75e-6, 0.41e-6);
@@ -122,7 +123,8 @@ fn an_engine_that_waits_for_its_transfer_is_the_machine_repairman() {
 
 #[test]
 fn a_fork_takes_as_long_as_its_slowest_branch() {
-    // Two exponential branches without queues: 1/2 + 1 = 1.5 times the mean of one. Four: 25/12.
+    // Two exponential branches without queues need 1/2 + 1 = 1.5 times the mean of one branch, four
+    // branches 25/12.
     for (branches, factor) in [(2, 1.5), (4, 25.0 / 12.0)] {
         let mut network = Network::default();
         let device = network.add_station(Station::delay("devices"));
@@ -158,8 +160,8 @@ fn chance_takes_branches_as_often_as_it_should() {
 
 #[test]
 fn writes_slow_down_when_the_reserve_is_gone() {
-    // A fresh device writes at 100,000 a second. Erased units are made at 40,000 a second, at half
-    // the speed: in the long run it writes 40,000.
+    // A fresh device writes at 100,000 a second. Garbage collection reclaims units at 40,000 a
+    // second and halves the speed: the sustained rate is 40,000.
     let mut network = Network::default();
     let mut device = Station::servers("device", 1);
     device.reserve = Some(Reserve {
@@ -183,7 +185,7 @@ fn writes_slow_down_when_the_reserve_is_gone() {
 
 #[test]
 fn what_cannot_go_on_is_an_error() {
-    // Two classes hold one of two stations each and wait for the other: a deadlock.
+    // Two classes each hold one of two stations and wait for the other: a deadlock.
     let mut network = Network::default();
     let a = network.add_station(Station::servers("a", 1));
     let b = network.add_station(Station::servers("b", 1));

@@ -1,8 +1,9 @@
-//! Networks of the literature with published results, within 0.1 % or half of the last digit given.
+//! Networks from the literature with published results, within 0.1 % or half a unit of the last
+//! digit given.
 
 use model::{Class, Method, Network, Servers, Service, Shape, Solution, Source, Station, solve};
 
-/// A network of demands, class by class; every class visits every station once.
+/// Returns a network of demands, class by class; every class visits every station once.
 fn network(servers: &[Servers], classes: Vec<(Source, &[f64])>) -> Network {
     let mut network = Network::default();
     let stations: Vec<_> = (0..)
@@ -69,7 +70,7 @@ fn lazowska_closed_two_classes() {
 #[test]
 fn lazowska_mixed() {
     // Lazowska et al. 1984, page 148: two open classes, which leave half of the first station and a
-    // third of the second, make the closed network of the page 142 slower.
+    // third of the second idle, make the closed network of page 142 slower.
     let classes = vec![
         (open(1.0), &[0.25, 1.0 / 6.0][..]),
         (open(0.5), &[0.5, 1.0][..]),
@@ -139,7 +140,7 @@ fn bolch_two_classes_and_two_servers() {
 
 #[test]
 fn bolch_mixed() {
-    // Bolch et al. 2006, example 8.6; published are times per visit, of which there are V.
+    // Bolch et al. 2006, example 8.6; the published times are per visit, with V visits.
     let visits = [[2.0, 1.0], [2.5, 1.5], [1.0, 0.5], [1.0, 0.4]];
     let service_s = [[0.4, 0.6], [0.8, 1.6], [0.3, 0.5], [0.5, 0.8]];
     let demand = |class: usize| [0, 1].map(|k| visits[class][k] * service_s[class][k]);
@@ -158,7 +159,7 @@ fn bolch_mixed() {
 
 #[test]
 fn jain_timesharing() {
-    // Jain 1991, example 34.2: 20 users who think 4 s, a processor and two disks.
+    // Jain 1991, example 34.2: 20 users with a think time of 4 s, a processor and two disks.
     let demands = [16.0 * 0.125, 10.0 * 0.3, 5.0 * 0.2];
     let network = network(&one(3), vec![(closed(20, 4.0), &demands)]);
     let solution = solve(&network, Method::Exact).unwrap();
@@ -171,7 +172,7 @@ fn jain_timesharing() {
 
 #[test]
 fn schwetman_terminals() {
-    // Schwetman 1982, CSD-TR-355, table 5: two kinds of terminals share a processor.
+    // Schwetman 1982, CSD-TR-355, table 5: two types of terminals share a processor.
     let classes = vec![(closed(15, 1.0), &[0.025][..]), (closed(5, 15.0), &[0.5][..])];
     let solution = solve(&network(&one(1), classes), Method::Exact).unwrap();
     let found = throughputs(&solution);
@@ -183,8 +184,8 @@ fn schwetman_terminals() {
 
 #[test]
 fn schwetman_central_server_as_jmt_solves_it() {
-    // Schwetman, CSD-TR 330, figure 6, with the answers of JMVA (Java Modelling Tools), which the
-    // Octave queueing package records because those of the report are wrong.
+    // Schwetman, CSD-TR 330, figure 6, with the results of JMVA (Java Modelling Tools), which the
+    // Octave queueing package uses because those of the report are wrong.
     let first = [0.010 / 0.9, 0.035 / 3.6, 0.035 / 3.6, 0.035 / 3.6, 0.035 / 3.6];
     let second = [0.100 * 20.0, 0.035 * 5.0, 0.035 * 5.0, 0.035 * 5.0, 0.035 * 5.0];
     let classes = vec![(closed(40, 5.0), &first[..]), (closed(4, 10.0), &second[..])];

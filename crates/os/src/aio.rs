@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use block::{Buf, Count};
 
-/// I/Os in flight of a core; further ones are queued.
+/// Maximum I/Os in flight of a core; further ones are queued.
 const LIMIT: usize = 1024;
 /// Completions reaped at once.
 const EVENTS: usize = 256;
@@ -78,7 +78,7 @@ pub(crate) struct FileIo {
     pub(crate) offset: u64,
 }
 
-/// The I/Os of one core.
+/// I/Os of one core.
 pub(crate) struct Aio {
     context: libc::c_ulong,
     queued: Vec<Iocb>,
@@ -131,7 +131,7 @@ impl Aio {
         }
         while self.in_flight > 0 {
             let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-            // SAFETY: the kernel fills at most as many events as we own.
+            // SAFETY: the kernel fills at most the number of events that we own.
             let count = unsafe {
                 libc::syscall(
                     libc::SYS_io_getevents,
@@ -206,7 +206,7 @@ impl Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        // SAFETY: the context is ours. The call waits until nothing is in flight any more.
+        // SAFETY: the context is ours. The call waits until no I/O is in flight any more.
         unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
     }
 }

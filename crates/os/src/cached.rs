@@ -13,7 +13,7 @@ const BLKFLSBUF: libc::Ioctl = 0x1261;
 const CHUNK_BYTES: usize = 1 << 20;
 
 impl OpenFile {
-    /// Drops its clean pages from the page cache.
+    /// Drops the clean pages of the file or device from the page cache.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! Reads and writes of files in memory, by system calls of the submitting thread.
 //!
-//! Asynchrony gains nothing here, as the call does the work. For files one call per I/O is the
-//! minimum. Block devices have a longer path, on which a batch of Linux AIO costs little more and
-//! saves system calls.
+//! Asynchrony gains nothing, because the system call copies the data itself. For files one call per
+//! I/O is the minimum. Block devices have a longer path, on which a batch of Linux AIO costs little
+//! more and saves system calls.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -13,19 +13,18 @@ use std::os::unix::fs::FileTypeExt;
 use crate::aio::{Aio, FileIo};
 use crate::device::Device;
 
-/// I/Os of one turn, unless they are long: their completions are handled while the data is in the
-/// cache.
+/// Maximum I/Os of one turn: their completions are handled while the data is in the cache.
 const TURN: usize = 16;
-/// A turn ends after this many bytes.
+/// Bytes after which a turn ends.
 const TURN_BYTES: usize = 256 << 10;
-/// I/Os of a batch. Thousands of 4 KiB reads of zram a second, with one call each and in batches of
-/// this many (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405 with 8, 381
-/// and 426 with 16, 434 with 32 (2 vCPUs, AMD EPYC, Linux 6.18).
+/// I/Os of a batch. Thousands of 4 KiB reads of zram per second, with one call each and in batches
+/// of this size (medians of 9 and 11): 379 and 333 with 1, 404 and 399 with 4, 403 and 405 with 8,
+/// 381 and 426 with 16, 434 with 32 (2 vCPUs, AMD EPYC, Linux 6.18).
 const BATCH: usize = 32;
-/// Fewer are done by one call each.
+/// Minimum I/Os of a batch; fewer are executed by one call each.
 const BATCH_LEAST: usize = 8;
 
-/// The I/Os of one core.
+/// I/Os of one core.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     queued: VecDeque<FileIo>,
@@ -52,8 +51,8 @@ impl Calls {
         self.take(TURN, |io| answers.push((io.data, unsafe { call(&io) })));
     }
 
-    /// The same, with a batch by AIO where that pays. What `aio` does not complete now it does
-    /// later.
+    /// Like [`turn`](Self::turn), with a batch by AIO if that is faster. `aio` completes the other
+    /// I/Os later.
     pub(crate) fn turn_with(&mut self, aio: &mut Aio, answers: &mut Vec<(u64, i32)>) {
         if self.queued.len() < BATCH_LEAST {
             return self.turn(answers);
@@ -63,7 +62,7 @@ impl Calls {
         aio.turn(answers);
     }
 
-    /// Takes this many, or as many as a turn may be long.
+    /// Takes this many I/Os, or as many as fit in a turn.
     fn take(&mut self, most: usize, mut each: impl FnMut(FileIo)) {
         let mut bytes = 0;
         for _ in 0..most {

@@ -14,7 +14,7 @@ pub use self::limits::{CpuQuota, IoLimit, Limited, cpu_quota, io_limits, throttl
 /// Memory available to this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryRoom {
-    /// In bytes.
+    /// Available memory, in bytes.
     pub available_bytes: u64,
     /// The limit, if it is not the host's memory.
     pub limit: Option<MemoryLimit>,
@@ -25,7 +25,7 @@ pub struct MemoryRoom {
 pub struct MemoryLimit {
     /// Path of the cgroup below the mount point.
     pub cgroup: PathBuf,
-    /// Its limit in bytes.
+    /// Limit in bytes.
     pub limit_bytes: u64,
 }
 
@@ -36,14 +36,14 @@ impl std::fmt::Display for MemoryLimit {
     }
 }
 
-/// No limit from here on: version 1 reports the largest number of whole pages.
+/// Value that means no limit: version 1 reports the largest number of whole pages.
 const NO_LIMIT_BYTES: u64 = 1 << 62;
 
 /// File names of one version.
 struct Files {
     limit: &'static str,
     usage: &'static str,
-    /// The line of `memory.stat` with the memory that is reclaimable at once.
+    /// Key of the immediately reclaimable memory in `memory.stat`.
     reclaimable: &'static str,
 }
 
@@ -55,8 +55,8 @@ const V1: Files = Files {
 const V2: Files =
     Files { limit: "memory.max", usage: "memory.current", reclaimable: "inactive_file " };
 
-/// The least of the host's available memory and the room in the process's cgroup and its parents.
-/// `None` where unknown.
+/// Minimum of the host's available memory and the room in the process's cgroup and its parents.
+/// `None` if unknown.
 pub fn memory_room() -> Option<MemoryRoom> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let (cgroups, mounts) = (read("/proc/self/cgroup"), read("/proc/self/mountinfo"));

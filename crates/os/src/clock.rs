@@ -1,4 +1,4 @@
-//! The clock of the data path: the TSC where it can be trusted.
+//! Clock of the data path: the TSC if it is reliable.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 ///
 /// Reading the TSC takes about 8 ns, the system clock 20 ns or more. The TSC is used if it is the
 /// kernel's clock source, as it then runs at one rate on all CPUs. Both are read without the C
-/// library, which a preloaded library may replace by another time.
+/// library, whose clock a preloaded library may replace.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Nanos,
@@ -24,7 +24,8 @@ struct Counter {
     ns_per_tick_q32: u64,
 }
 
-/// How long the TSC is compared with the system clock: an error of 100 ns in a reading is 5 ppm.
+/// Duration of the comparison of the TSC with the system clock: an error of 100 ns in a reading is
+/// 5 ppm.
 const CALIBRATION: Duration = Duration::from_millis(20);
 
 impl Clock {
@@ -81,7 +82,7 @@ fn system() -> Nanos {
     Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }
 
-/// Both clocks at the same moment: the least interrupted of several readings.
+/// Readings of both clocks at the same moment: the least interrupted of several.
 fn reading() -> (Nanos, u64) {
     let one = || {
         let before = ticks();

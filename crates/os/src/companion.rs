@@ -15,31 +15,31 @@ use block::{Doing, Nanos};
 use crate::core::{Core, CoreState};
 use crate::waker::Waker;
 
-/// A loop with a core of its own that gets its turns from another core of the same thread.
+/// A loop with its own core that another core of the same thread runs.
 pub trait Companion {
     /// Runs the loop once, without waiting.
     fn turn(&mut self) -> io::Result<Turned>;
 
-    /// Its core: events there end the sleep of both.
+    /// Core of the loop: its events end the sleep of both cores.
     fn core(&self) -> &Core;
 }
 
-/// The result of a turn.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Turned {
-    /// There was something to do.
+    /// Whether the turn did any work.
     pub busy: bool,
-    /// When the next turn is needed, without an event before.
+    /// Time at which the next turn is needed, without an event before.
     pub wake: Option<Nanos>,
 }
 
-/// A companion as the core that gives it turns shares it with the thread that it belongs to.
+/// A companion, shared by the core that runs it and the thread that owns it.
 pub type SharedCompanion = Rc<RefCell<dyn Companion>>;
 
-/// A loop to be run on a thread that has one already, which becomes its companion.
+/// A job that runs on a thread with its own loop, which becomes its companion.
 pub type Job = Box<dyn FnOnce(SharedCompanion) + Send>;
 
-/// A thread with a loop of its own that runs others beside it.
+/// A thread whose own loop also runs others.
 #[derive(Clone, Debug)]
 pub struct SharedThread {
     cpu: usize,
@@ -48,13 +48,12 @@ pub struct SharedThread {
 }
 
 impl SharedThread {
-    /// The thread on processor `cpu` that takes its jobs from the other end of `jobs` when `waker`
-    /// wakes it.
+    /// The thread on CPU `cpu` that receives its jobs from `jobs` when `waker` wakes it.
     pub fn new(cpu: usize, jobs: Sender<Job>, waker: Waker) -> SharedThread {
         SharedThread { cpu, jobs, waker }
     }
 
-    /// The processor that it is on.
+    /// CPU of the thread.
     pub fn cpu(&self) -> usize {
         self.cpu
     }
@@ -67,8 +66,9 @@ impl SharedThread {
     }
 }
 
-/// How a thread with a companion spends its time, by the clock. The clock goes on while others have
-/// the processor: of the thread's processor time the companion has the share that it has of this.
+/// Time of a thread with a companion, by the clock. The clock includes time in which other threads
+/// have the CPU: the companion's share of the awake time is also its share of the thread's CPU
+/// time.
 #[derive(Debug, Default)]
 pub struct SharedTime {
     companion_ns: AtomicU64,
@@ -76,7 +76,7 @@ pub struct SharedTime {
 }
 
 impl SharedTime {
-    /// Busy turns of the companion.
+    /// Time of the companion's busy turns.
     pub fn companion(&self) -> Nanos {
         Nanos(self.companion_ns.load(Ordering::Relaxed))
     }
@@ -86,7 +86,7 @@ impl SharedTime {
         Nanos(self.awake_ns.load(Ordering::Relaxed))
     }
 
-    /// Counts a turn. One thread counts.
+    /// Adds the times of a turn. Only one thread calls this.
     fn add(&self, companion: Nanos, awake: Nanos) {
         for (sum, part) in [(&self.companion_ns, companion), (&self.awake_ns, awake)] {
             sum.store(sum.load(Ordering::Relaxed) + part.0, Ordering::Relaxed);
@@ -98,9 +98,9 @@ impl SharedTime {
 pub(crate) struct Company {
     companion: SharedCompanion,
     time: Arc<SharedTime>,
-    /// Until when that is counted.
+    /// Time up to which turns are counted.
     counted: Nanos,
-    /// Of the time since then that in which the thread slept or gave way.
+    /// Time since then in which the thread slept or yielded.
     away: Nanos,
     wake: Option<Nanos>,
     /// Ends a sleep of the core.
@@ -108,7 +108,7 @@ pub(crate) struct Company {
 }
 
 impl Core {
-    /// Gives `companion` a turn in each turn of this core from now on, and counts in `time` what
+    /// Runs `companion` in each turn of this core from now on, and counts in `time` the time that
     /// both take.
     pub fn share(&self, companion: SharedCompanion, time: Arc<SharedTime>) -> io::Result<()> {
         let (bell, _) = self.waker()?;
@@ -118,13 +118,13 @@ impl Core {
         Ok(())
     }
 
-    /// Submits what is queued, without reaping completions.
+    /// Submits queued operations, without reaping completions.
     pub fn submit(&self) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         if state.ring().has_submission() { state.ring().submit() } else { Ok(()) }
     }
 
-    /// The companion's turn; whether there was something to do.
+    /// Runs the companion's turn; returns whether it had work.
     #[inline]
     pub(crate) fn turn_companion(&self, state: &mut CoreState) -> io::Result<bool> {
         let Some(company) = &mut state.company else { return Ok(false) };
@@ -151,7 +151,7 @@ impl CoreState {
         }
     }
 
-    /// When the companion wants its next turn.
+    /// Time at which the companion needs its next turn.
     pub(crate) fn companion_wake(&self) -> Option<Nanos> {
         self.company.as_ref()?.wake
     }
@@ -175,7 +175,7 @@ impl CoreState {
         Ok(true)
     }
 
-    /// Both are awake.
+    /// Unregisters the bell: both cores are awake.
     pub(crate) fn wake_companion(&self) -> io::Result<()> {
         let Some(company) = &self.company else { return Ok(()) };
         company.companion.borrow().core().state.borrow_mut().ring().register_eventfd(None)

@@ -10,7 +10,7 @@ use crate::socket::avoid_pacing;
 /// A pending connection.
 #[derive(Debug)]
 pub struct Connecting {
-    /// `None` once it has ended.
+    /// `None` once the attempt has ended.
     socket: Option<Socket>,
 }
 
@@ -32,7 +32,7 @@ impl Connecting {
         Ok(Connecting { socket: Some(socket) })
     }
 
-    /// Its state: `None` while pending, then, once, the stream or the error.
+    /// State of the connection: `None` while pending, then, once, the stream or the error.
     pub fn look(&mut self) -> Option<io::Result<TcpStream>> {
         let socket = self.socket.as_ref()?;
         if socket.peer_addr().is_err() {
@@ -84,7 +84,7 @@ mod test {
         socket.bind(&any.into()).unwrap();
         socket.listen(0).unwrap();
         let address = socket.local_addr().unwrap().as_socket().unwrap();
-        // One fits, and on some kernels one more.
+        // One fits in the backlog, and on some kernels one more.
         let mut all: Vec<_> = (0..4).map(|_| Connecting::begin(address).unwrap()).collect();
         std::thread::sleep(Duration::from_millis(20));
         let looks: Vec<_> = all.iter_mut().map(|one| one.look().is_some()).collect();

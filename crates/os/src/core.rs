@@ -29,19 +29,20 @@ use crate::waker::WakerState;
 use crate::watch::WatchState;
 
 /// Files' I/Os are submitted in parts of at least this many: the device starts on the first while
-/// the next are prepared. A virtual disk at depth 64 does 101k reads of 4 KiB a second so, and 91k
-/// with all submitted at once.
+/// the next are prepared. At depth 64 a virtual disk completes 101k reads of 4 KiB per second in
+/// parts, and 91k with all submitted at once.
 const PART: usize = 2;
-/// After many completions at once the core is busy, and a part is this fraction of them.
+/// Divisor after many completions at once: the core is busy then, and a part is this fraction of
+/// them.
 const PARTS_OF_MANY: usize = 8;
-/// How long a dropped core waits for the kernel to release its buffers.
+/// Maximum time for which a dropped core waits for the kernel to release its buffers.
 const DRAIN: Nanos = Nanos::from_secs(5);
 
-/// Names a socket, listener or file of one core.
+/// Identifies a socket, listener or file of one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Token(pub u32);
 
-/// The reactor of one thread. A handle: clones are the same reactor.
+/// Reactor of one thread. A handle: clones are the same reactor.
 #[derive(Clone)]
 pub struct Core {
     pub(crate) state: Rc<RefCell<CoreState>>,
@@ -114,10 +115,10 @@ impl Core {
     /// Submits everything queued and reaps completions, in one system call: each socket, listener,
     /// file or waker with events is appended to `ready`, once.
     ///
-    /// Without events it waits: it spins for 50 µs, or up to 400 µs if it worked as long before,
-    /// then sleeps, until an event or `until`. A sleep with 10 ms or more left also ends without
-    /// events, 0.2 ms before `until` or earlier: the caller calls again. `None` waits for events
-    /// only; a past time does not wait.
+    /// Without events the core waits: it spins for 50 µs, or up to 400 µs if it worked as long
+    /// before, then sleeps, until an event or `until`. A sleep with 10 ms or more left also ends
+    /// without events, 0.2 ms before `until` or earlier: the caller calls again. `None` waits for
+    /// events only; a past time does not wait.
     pub fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()> {
         let mut state = self.state.borrow_mut();
         state.timed(Doing::Turn, |state| self.take_turn(state, until))?;
@@ -128,7 +129,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; events are in [`CoreState::ready`].
+    /// Like [`turn`](Self::turn), with the events in [`CoreState::ready`].
     #[inline]
     fn take_turn(&self, state: &mut CoreState, until: Option<Nanos>) -> io::Result<()> {
         self.turn_companion(state)?;
@@ -177,7 +178,7 @@ pub(crate) enum Slot {
     Ublk(Box<UblkState>),
 }
 
-/// Which operation of a slot a completion belongs to.
+/// Operation of a slot to which a completion belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -214,7 +215,7 @@ pub(crate) struct CoreState {
     /// I/Os that may be submitted in batches.
     pub(crate) batches: Calls,
     pub(crate) aio: Option<Aio>,
-    /// Rings for polled files, one for each kind of polling in use.
+    /// Rings for polled files, one per kind of polling in use.
     pub(crate) polled: Vec<PolledRing>,
     /// Rings for NVMe commands.
     pub(crate) commands: Vec<CommandRing>,
@@ -240,7 +241,7 @@ pub(crate) struct CoreState {
     pub(crate) live_sockets: usize,
     /// The lone socket that receives by system calls, and a buffer for its next data.
     pub(crate) direct: Option<u32>,
-    /// It had data in the last turn, which polled nothing else.
+    /// The direct socket had data in the last turn, which polled nothing else.
     pub(crate) heard_direct: bool,
     pub(crate) spare: Option<Buf>,
     /// For zero-copy sends; created on first use.
@@ -251,7 +252,7 @@ pub(crate) struct CoreState {
     pub(crate) guest: Option<Guest>,
     /// Records the activity of this core, if enabled.
     pub(crate) record: Option<Box<Record>>,
-    /// Pool that takes the buffers of sent chains and closed sockets.
+    /// Pool that receives the buffers of sent chains and closed sockets.
     pub(crate) pool: Pool,
 }
 
@@ -329,7 +330,7 @@ impl CoreState {
         self.ready.clear();
     }
 
-    /// Arms receives that wait for buffers, as many as there are buffers.
+    /// Arms one waiting receive per free buffer.
     pub(crate) fn refill(&mut self) {
         if self.refill.is_empty() {
             return;
@@ -435,7 +436,7 @@ impl CoreState {
             Slot::Listener(_) => self.close_listener(index),
             Slot::Waker(waker) => waker.raise(),
             Slot::Watched(_) => self.close_watch(index),
-            // Its commands end when the device is stopped.
+            // Commands of the device end when it is stopped.
             Slot::File(_) | Slot::Ublk(_) | Slot::Free => {}
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 /// Bytes that this process read from and wrote to storage since it started. Reads from the page
-/// cache or holes do not count. `None` where the kernel does not count.
+/// cache or holes do not count. `None` if the kernel does not count them.
 pub fn process_io() -> Option<[u64; 2]> {
     let text = fs::read_to_string("/proc/self/io").ok()?;
     Some([keyed(&text, "read_bytes:")?, keyed(&text, "write_bytes:")?])
@@ -35,7 +35,7 @@ fn kernel_thread(stat: &str) -> Option<(String, f64)> {
     const KERNEL: u64 = 0x0020_0000;
     let (front, back) = stat.rsplit_once(')')?;
     let name = front.split_once('(')?.1;
-    // proc(5) numbers fields from 1, and the first one behind the name is field 3.
+    // proc(5) numbers fields from 1, and the first one after the name is field 3.
     let fields: Vec<&str> = back.split_whitespace().collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     let used = (field(14)? + field(15)?) as f64 / 100.0;

@@ -7,8 +7,8 @@ pub fn allowed() -> Vec<usize> {
     allowed_of(0)
 }
 
-/// The next CPU after the calling thread's among those of the process; `None` if it has only one.
-/// Works in a [pinned](pin) thread, too.
+/// The CPU after the calling thread's among those of the process; `None` if the process has only
+/// one. Works in a [pinned](pin) thread, too.
 pub(crate) fn neighbour() -> Option<usize> {
     // The main thread, which is never pinned.
     let all = allowed_of(std::process::id() as libc::pid_t);
@@ -36,7 +36,7 @@ fn allowed_of(thread: libc::pid_t) -> Vec<usize> {
     (0..count).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu, &set) }).collect()
 }
 
-/// How many CPUs this host may ever have, those that are offline or not plugged in included.
+/// Maximum CPUs that this host may ever have, including offline and unplugged ones.
 pub fn possible() -> usize {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = parse_list(text.trim()).and_then(|cpus| cpus.last().copied());
@@ -88,14 +88,14 @@ pub(crate) fn parse_list(text: &str) -> Option<Vec<usize>> {
     Some(cpus)
 }
 
-/// Whether the CPUs are those of a virtual machine, as far as they tell.
+/// Whether the CPUs are those of a virtual machine, as far as they report it.
 pub fn is_guest() -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags")).unwrap_or_default();
     flags.split_whitespace().any(|flag| flag == "hypervisor")
 }
 
-/// Maker of the machine, as its firmware has it: `Amazon EC2`, `QEMU`; `None` where it tells none.
+/// Manufacturer of the machine in its firmware: `Amazon EC2`, `QEMU`; `None` if it has none.
 pub fn maker() -> Option<String> {
     let text = std::fs::read_to_string("/sys/class/dmi/id/sys_vendor").ok()?;
     Some(text.trim().to_owned()).filter(|maker| !maker.is_empty())
@@ -115,7 +115,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Model name of the CPU; `unknown` where the kernel shows none.
+/// Model name of the CPU; `unknown` if the kernel reports none.
 pub fn model() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let line = text.lines().find(|line| line.starts_with("model name"));

@@ -1,18 +1,18 @@
-//! Whether other threads compete for the CPU of a waiting core.
+//! Detection of other threads that compete for the CPU of a waiting core.
 //!
-//! A thread that yields beside a CPU-bound one waits for a whole time slice, some milliseconds; a
-//! thread that sleeps preempts it when its event comes. So a core that saw two long yields in a row
-//! sleeps instead, for a while; without CPU-bound threads yields are short.
+//! A thread that yields to a CPU-bound one waits for a whole time slice, some milliseconds; a
+//! sleeping thread preempts the CPU-bound one when an event wakes it. So a core that saw two long
+//! yields in a row sleeps instead, for a while; without CPU-bound threads yields are short.
 
 use block::Nanos;
 
-/// A yield this long was a CPU-bound thread's slice: two loops that share a CPU hand it over within
-/// microseconds.
+/// Minimum yield that shows a CPU-bound thread's time slice: two loops that share a CPU alternate
+/// within microseconds.
 const SLICE: Nanos = Nanos(500_000);
-/// Two such yields within this time are no accident: a hypervisor that takes the CPU away for a
+/// Time within which two such yields are no coincidence: a hypervisor that preempts the CPU for a
 /// moment causes one.
 const TOGETHER: Nanos = Nanos::from_millis(20);
-/// How often a core checks whether others still compete.
+/// Interval at which a core checks whether others still compete.
 const FOR: Nanos = Nanos::from_millis(100);
 
 /// Observed competition for the CPU.
@@ -29,7 +29,7 @@ impl Crowd {
         now < self.until
     }
 
-    /// A yield lasted from one time to the other.
+    /// Records a yield from one time to another.
     pub(crate) fn yielded(&mut self, from: Nanos, to: Nanos) {
         if to.since(from) < SLICE {
             return;

@@ -13,7 +13,7 @@ use crate::stack::Stack;
 const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
 const LOOP_STATUS_BYTES: usize = 232;
 
-/// How long waking an NVMe drive may take at most.
+/// Attribute with the maximum latency of waking an NVMe drive.
 const NAP_FILE: &str = "pm_qos_latency_tolerance_us";
 
 /// A block device or a partition of one.
@@ -39,7 +39,7 @@ pub struct DeviceCounters {
     pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Writes merged with others.
+    /// Writes merged with other writes.
     pub merged_writes: u64,
     /// Bytes written.
     pub written_bytes: u64,
@@ -68,17 +68,17 @@ pub struct DeviceSettings {
     pub wbt_us: Option<u64>,
     /// Read-ahead of sequential buffered reads in bytes.
     pub read_ahead_bytes: Option<u64>,
-    /// Longest I/O before it is split, in bytes.
+    /// Maximum I/O size before a split, in bytes.
     pub most_bytes: Option<u64>,
     /// Rotational.
     pub rotational: Option<bool>,
-    /// Whether it has poll queues.
+    /// Whether the device has poll queues.
     pub polls: Option<bool>,
-    /// Whether it has a volatile write cache.
+    /// Whether the device has a volatile write cache.
     pub volatile_cache: Option<bool>,
     /// Smallest I/O in bytes.
     pub logical_bytes: Option<u64>,
-    /// Blocks that the disk keeps, in bytes: it reads, changes and writes one for a part of it.
+    /// Physical block size in bytes: a write of a part of a block is a read-modify-write.
     pub physical_bytes: Option<u64>,
 }
 
@@ -115,7 +115,8 @@ impl Device {
         self.disk.starts_with("loop")
     }
 
-    /// Whether its disk is memory of this host or a test device: brd, zram, null_blk, scsi_debug.
+    /// Whether the device's disk is memory of this host or a test device: brd, zram, null_blk,
+    /// scsi_debug.
     pub fn is_memory(&self) -> bool {
         let numbered = |name: &str| {
             let number = self.disk.strip_prefix(name).unwrap_or_default();
@@ -125,8 +126,9 @@ impl Device {
             || self.of_whole("device/model").is_some_and(|model| model == "scsi_debug")
     }
 
-    /// Whether a program of this host or another host answers its I/Os, so that nothing below it
-    /// shows: NBD, ublk, RBD, DRBD, a volume of ZFS, NVMe over fabrics, iSCSI of the kernel.
+    /// Whether a program of this host or another host serves the device's I/Os, so that its backing
+    /// store is not visible: NBD, ublk, RBD, DRBD, a volume of ZFS, NVMe over fabrics, iSCSI of the
+    /// kernel.
     pub fn is_served(&self) -> bool {
         if self.has_thread() || self.is_memory() || !self.made_of().is_empty() {
             return false;
@@ -139,7 +141,7 @@ impl Device {
         }
     }
 
-    /// Transports of the NVMe controllers of its disk; none of other disks.
+    /// Transports of the NVMe controllers of the disk; empty for other disks.
     fn transports(&self) -> Vec<String> {
         let device = self.whole().join("device");
         let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
@@ -152,7 +154,7 @@ impl Device {
     pub fn product(&self) -> Option<String> {
         let model = self.of_whole("device/model")?;
         Some(match self.of_whole("device/vendor") {
-            // PCI devices have a number there.
+            // The `vendor` of a PCI device is its vendor ID.
             Some(vendor) if !vendor.starts_with("0x") => format!("{vendor} {model}"),
             _ => model,
         })
@@ -164,28 +166,28 @@ impl Device {
         entries(&folder).iter().filter_map(|name| Device::of_link(&folder.join(name))).collect()
     }
 
-    /// Whether it is a device mapper or MD device, made of others.
+    /// Whether the device is a device mapper or MD device, stacked on others.
     pub fn is_made(&self) -> bool {
         !self.made_of().is_empty()
     }
 
-    /// Whether it is paravirtual: what is below it is unknown.
+    /// Whether the device is paravirtual: its backing store is unknown.
     pub fn is_virtual(&self) -> bool {
         let driver = fs::canonicalize(self.whole().join("device/driver")).ok();
         driver.is_some_and(|path| path.ends_with("virtio_blk"))
     }
 
-    /// Device number of its whole disk, such as `254:0`.
+    /// Device number of the whole disk, such as `254:0`.
     pub fn disk_number(&self) -> Option<String> {
         self.of_whole("dev")
     }
 
-    /// Capacity of its whole disk in bytes.
+    /// Capacity of the whole disk in bytes.
     pub fn disk_bytes(&self) -> Option<u64> {
         self.of_whole("size")?.parse::<u64>().ok()?.checked_mul(512)
     }
 
-    /// Its NUMA node; `None` where unknown, or with a single node.
+    /// NUMA node of the device; `None` if unknown, or with a single node.
     pub fn node(&self) -> Option<usize> {
         let above = self.whole().ancestors().map(|folder| folder.join("numa_node"));
         let inner = ["device/numa_node", "device/device/numa_node"].map(|it| self.whole().join(it));
@@ -198,8 +200,8 @@ impl Device {
         Some(fs::read_to_string(self.whole().join(file)).ok()?.trim().to_owned())
     }
 
-    /// Whether its disk is a loop device that uses the page cache, the default; `None` where one
-    /// does not tell.
+    /// Whether the disk is a loop device that uses the page cache, the default; `None` if it does
+    /// not report this.
     pub fn is_cached(&self) -> Option<bool> {
         let dio = fs::read_to_string(self.whole().join("loop/dio"));
         match dio {
@@ -213,18 +215,18 @@ impl Device {
         if self.name == self.disk { &self.folder } else { parent }
     }
 
-    /// The file of its I/O statistics, if something else than the kernel answers it.
+    /// File of the I/O statistics, if it is not the kernel's.
     pub fn foreign_counters(&self) -> Option<PathBuf> {
         let file = self.folder.join("stat");
         (crate::kernel_files::is_kernels(&file) == Some(false)).then_some(file)
     }
 
-    /// Its I/O statistics.
+    /// I/O statistics of the device.
     pub fn counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.folder.join("stat")).ok()?)
     }
 
-    /// I/O statistics of its whole disk.
+    /// I/O statistics of the whole disk.
     pub fn disk_counters(&self) -> Option<DeviceCounters> {
         DeviceCounters::parse(&fs::read_to_string(self.whole().join("stat")).ok()?)
     }
@@ -234,24 +236,25 @@ impl Device {
         DeviceSettings::read(|file| fs::read_to_string(self.whole().join("queue").join(file)).ok())
     }
 
-    /// Bytes from its beginning to the first physical block; `None` where it has none at a place
-    /// that is known.
+    /// Bytes from the start of the device to its first physical block; `None` if that offset is
+    /// unknown.
     pub fn offset_bytes(&self) -> Option<u64> {
         match fs::read_to_string(self.folder.join("alignment_offset")) {
-            // -1 for devices whose parts do not fit together.
+            // -1 for devices whose components have different alignments.
             Ok(text) => text.trim().parse().ok(),
             Err(_) => Some(0),
         }
     }
 
-    /// How long an I/O may wait until its NVMe drive is awake (APST), in microseconds, as Linux
-    /// allows: 0 where it does not nap. `None` where the system does not tell.
+    /// Maximum wake-up time of the NVMe drive that Linux allows (APST), in microseconds: 0 if the
+    /// drive never sleeps. `None` if the system does not report it.
     pub fn nap_us(&self) -> Option<u64> {
         let device = self.whole().join("device");
         let paths = entries(&device).into_iter().filter(|name| name.starts_with("nvme"));
         let folders = paths.map(|name| device.join(name)).chain([device.clone()]);
         let folders = folders.map(|folder| folder.join("power")).filter(|folder| folder.is_dir());
-        // Linux shows the file of drives that can nap, if it lets them. "any" is no limit at all.
+        // Linux shows the file for drives with power states, if APST is enabled. "any" is no limit
+        // at all.
         let one = |folder: PathBuf| match fs::read_to_string(folder.join(NAP_FILE)) {
             Ok(text) => text.trim().parse().unwrap_or(u64::MAX),
             Err(_) => 0,
@@ -259,7 +262,7 @@ impl Device {
         folders.map(one).max()
     }
 
-    /// Whether its disk is an NVMe drive.
+    /// Whether the device's disk is an NVMe drive.
     pub fn is_nvme(&self) -> bool {
         !self.transports().is_empty()
     }
@@ -271,8 +274,8 @@ impl Device {
         Some(text.trim().to_owned()).filter(|serial| !serial.is_empty())
     }
 
-    /// A persistent name of it, with the partition number: the same after a reboot that reorders
-    /// disks; `None` without an identity on the disk.
+    /// Persistent name of the disk, with the partition number: the same after a reboot that
+    /// reorders disks; `None` without an identity on the disk.
     pub fn lasting_name(&self) -> Option<String> {
         let read = |file: &str| fs::read_to_string(self.whole().join(file)).ok();
         let whole = ["wwid", "device/wwid", "dm/uuid", "md/uuid", "loop/backing_file"];
@@ -314,7 +317,7 @@ impl Device {
         (result == 0).then_some(status[0])
     }
 
-    /// Other users: mounts of it or its partitions, and devices stacked on it.
+    /// Other users: mounts of the device or its partitions, and devices stacked on it.
     pub fn users(&self) -> Vec<String> {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let mut found = Vec::new();
@@ -331,7 +334,7 @@ impl Device {
         found
     }
 
-    /// Its directory and those of its partitions.
+    /// Directories of the disk and of its partitions.
     fn parts(&self) -> Vec<PathBuf> {
         let names = entries(&self.folder);
         let inner = names.into_iter().map(|name| self.folder.join(name));
@@ -349,7 +352,7 @@ fn is_behind_software(path: &str) -> bool {
     path.starts_with("/sys/devices/virtual/") || path.split('/').any(is_session)
 }
 
-/// Names in a directory, sorted; none if it does not exist.
+/// Names in a directory, sorted; empty if the directory does not exist.
 fn entries(folder: &Path) -> Vec<String> {
     let read = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> =

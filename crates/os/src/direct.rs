@@ -6,7 +6,7 @@
 //! the core sleeps, it arms a poll in the ring.
 //!
 //! Of two sockets the younger is direct, because the older may be the quiet admin queue of an NVMe
-//! association. A third socket ends it.
+//! association. A third socket ends direct I/O.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -18,15 +18,15 @@ use io_uring::types::Fd;
 use crate::core::{CoreState, Kind};
 use crate::socket::End;
 
-/// One socket is direct while a core has at most this many.
+/// Maximum sockets of a core with direct I/O on one.
 const FEW: usize = 2;
 
-/// How a socket receives.
+/// Receive mode of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// By receives of the ring.
+    /// The ring receives.
     Ring,
-    /// By system calls of the spinning core.
+    /// System calls of the spinning core receive.
     Direct,
 }
 
@@ -84,9 +84,9 @@ impl CoreState {
         self.mark_ready(index);
     }
 
-    /// Whether a turn begins with the ring instead of the direct socket. That one goes first, as
-    /// after a rest the ring reports its data, too, and costs a system call. But queued submissions
-    /// go at once, and events of the ring wait for one turn at most.
+    /// Whether a turn begins with the ring instead of the direct socket. The direct socket goes
+    /// first, because after a rest the ring also reports the socket's data, at the cost of a system
+    /// call. But queued submissions go at once, and events of the ring wait for at most one turn.
     #[inline]
     pub(crate) fn polls_ring_first(&mut self) -> bool {
         let after_direct = std::mem::take(&mut self.heard_direct);
@@ -123,7 +123,7 @@ impl CoreState {
         unsafe { self.push(entry, Kind::Watch, index, 0) }
     }
 
-    /// A poll has completed.
+    /// Handles a completed poll.
     pub(crate) fn watched(&mut self, index: u32, result: i32) {
         self.socket(index).watched = false;
         match self.socket(index).mode {
@@ -135,7 +135,7 @@ impl CoreState {
         self.free_socket(index);
     }
 
-    /// Sends as much as the socket takes now. True when that was all.
+    /// Sends as much as the socket accepts now. True if that was all.
     pub(crate) fn send_direct(&mut self, index: u32) -> bool {
         let socket = self.socket(index);
         socket.gather();

@@ -1,5 +1,5 @@
-//! What a program of this host takes to answer from memory, through the kernel's network: what a
-//! target that keeps all in memory takes at least.
+//! Round trip to a program of this host that answers from memory, through the kernel's network: a
+//! lower bound for a target that keeps its data in memory.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -14,22 +14,22 @@ use crate::Clock;
 const TRIPS: usize = 64;
 /// Bytes of a request.
 const ASKED_BYTES: usize = 64;
-/// Time limit of one of them.
+/// Time limit of one round trip.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The median round trip to another thread of this process that answers a short request with so
-/// many bytes, over loopback. Takes a few milliseconds.
+/// Median round trip to another thread of this process that answers a short request with
+/// `answer_bytes`, over loopback. Takes a few milliseconds.
 ///
 /// # Errors
 ///
-/// Those of sockets and threads.
+/// Errors of sockets and threads.
 pub fn program_round_trip(answer_bytes: usize) -> io::Result<Nanos> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let stream = TcpStream::connect(listener.local_addr()?)?;
     let (peer, _) = listener.accept()?;
     let answering = thread::Builder::new().name("echo".to_owned());
     let answering = answering.spawn(move || answer(peer, answer_bytes))?;
-    // When it is over, the other end sees the connection closed, and its thread ends.
+    // At the end the peer sees the connection closed, and its thread ends.
     let asked = ask(stream, answer_bytes);
     drop(answering.join());
     let mut trips = asked?;

@@ -20,8 +20,8 @@ pub fn is_full(errno: i32) -> bool {
     [libc::ENOSPC, libc::EDQUOT].contains(&errno)
 }
 
-/// The remedy for an error that means no file can be opened, to be appended to it; empty for any
-/// other error.
+/// Remedy to append to an error if it means that no more files can be opened; empty for any other
+/// error.
 pub fn files_remedy(error: &Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => ": raise the limit of open files (ulimit -n)",
@@ -29,8 +29,8 @@ pub fn files_remedy(error: &Error) -> &'static str {
     }
 }
 
-/// Words for the limit of this process's address space, if there is one, to be appended to an error
-/// that says that there is no memory.
+/// Message about the limit of this process's address space, if there is one, to append to an
+/// out-of-memory error.
 pub fn address_limit_words() -> Option<String> {
     let limit = getrlimit(Resource::As).current?;
     let limit = print_size(limit >> 20 << 20);

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 /// The composition of a file's range, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
-    /// Written, as far as the file system reports it.
+    /// Written bytes, as reported by the file system.
     pub written: u64,
     /// Preallocated and never written.
     pub unwritten: u64,
@@ -41,7 +41,7 @@ const FIEMAP: libc::c_ulong = 0xc020_660b;
 const SYNC: u32 = 1;
 /// The last extent of the file.
 const LAST: u32 = 1;
-/// Not stored as is: compressed, or encrypted, as the next flag tells.
+/// Not stored as is: compressed, or encrypted, as the next flag shows.
 const ENCODED: u32 = 0x8;
 /// Encrypted.
 const ENCRYPTED: u32 = 0x80;
@@ -74,8 +74,8 @@ struct Map {
 }
 
 impl Extents {
-    /// The extents of `length` bytes of a file from `start` on. Flushes the file first. Without
-    /// FIEMAP it uses SEEK_DATA and SEEK_HOLE.
+    /// Extents of `length` bytes of a file from `start` on. Flushes the file first. Without FIEMAP,
+    /// SEEK_DATA and SEEK_HOLE are used.
     pub fn of(file: &File, start: u64, length: u64) -> io::Result<Extents> {
         match Extents::by_map(file, start, length) {
             Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::ENOTTY)) => {
@@ -105,7 +105,7 @@ impl Extents {
             }
             (map.start, map.length, map.mapped) = (at, end - at, 0);
             // SAFETY: the kernel reads the head and fills at most `count` extents, which is the
-            // length of the array behind it; we own both for the whole call.
+            // length of the array after the head; we own both for the whole call.
             let result = unsafe { libc::ioctl(file.as_raw_fd(), FIEMAP as _, &raw mut *map) };
             if result != 0 {
                 return Err(io::Error::last_os_error());
@@ -162,8 +162,8 @@ impl Extents {
     }
 }
 
-/// The first part of `range` that is no hole of the file, empty at its end if there is none. A
-/// file system that shows no holes has none.
+/// First part of `range` that is no hole of the file, empty at its end if there is none. A file
+/// system that does not report holes has none.
 pub fn next_data(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     let end = range.end;
     let start = match seek(file, range.start, libc::SEEK_DATA) {
@@ -177,7 +177,7 @@ pub fn next_data(file: &File, range: Range<u64>) -> io::Result<Range<u64>> {
     Ok(start..hole)
 }
 
-/// Bytes of extents that also belong to earlier ones.
+/// Bytes of extents that overlap earlier ones.
 fn repeated(mut pieces: Vec<(u64, u64)>) -> u64 {
     pieces.sort_unstable();
     let (mut sum, mut end) = (0, 0_u64);
@@ -202,7 +202,7 @@ fn seek(file: &File, from: u64, kind: libc::c_int) -> io::Result<Option<u64>> {
 
 /// Bytes of a file in the page cache; `None` before Linux 6.5.
 pub fn cached_bytes(file: &File) -> Option<u64> {
-    /// The same on every architecture.
+    /// Number of the system call, identical on every architecture.
     const SYS_CACHESTAT: libc::c_long = 451;
     // `struct cachestat_range` (offset, length; 0 is to the end) and `struct cachestat` (pages in
     // the cache, dirty, in writeback, evicted, recently evicted) of linux/mman.h.
@@ -253,7 +253,7 @@ mod test {
         file.write_all_at(&[7; 4096], 4 << 20).unwrap();
         let next = |start: u64| next_data(&file, start..8 << 20).unwrap();
         let first = next(0);
-        // A file system that shows no holes has none.
+        // A file system that does not report holes has none.
         let shown = first != (0..8 << 20);
         if shown {
             assert_eq!(first, 1 << 20..(1 << 20) + 4096);
@@ -266,7 +266,7 @@ mod test {
 
     #[test]
     fn what_has_the_same_place_is_repeated() {
-        // The same mebibyte three times, one that overlaps by half, one apart.
+        // The same mebibyte three times, one that overlaps by half, one that is separate.
         assert_eq!(repeated(vec![(0, 100), (0, 100), (50, 100), (0, 100), (500, 9)]), 250);
         assert_eq!(repeated(vec![(100, 100), (0, 100)]), 0);
         assert_eq!(repeated(Vec::new()), 0);

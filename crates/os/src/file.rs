@@ -19,7 +19,8 @@ use crate::ring::OpenRingError;
 /// `BLOCK_URING_CMD_DISCARD` of `linux/blkdev.h`: `_IO(0x12, 0)`.
 const BLOCK_URING_CMD_DISCARD: u32 = 0x12 << 8;
 
-/// An open file whose operations run on a core. Dropping it closes it once they are complete.
+/// An open file whose operations run on a core. The file closes once it is dropped and its
+/// operations are complete.
 pub struct File {
     core: Core,
     index: u32,
@@ -37,12 +38,12 @@ pub enum FileOpKind {
     },
     /// Flush (fdatasync).
     Sync,
-    /// Free the range; it reads as zeroes.
+    /// Free the range, which then reads as zeroes.
     Punch,
-    /// Discard a range of a block device. The device defines what it reads as. Needs
+    /// Discard a range of a block device. The device defines the data that reads then return. Needs
     /// [`Features::discards`](crate::Features).
     Discard,
-    /// Make the range read as zeroes; may deallocate it if the file system has no other way.
+    /// Make the range read as zeroes; may deallocate the range if the file system has no other way.
     Zero,
 }
 
@@ -51,7 +52,7 @@ pub enum FileOpKind {
 pub struct FileOp {
     /// Returned with the completion.
     pub tag: u64,
-    /// Its kind.
+    /// Kind of the operation.
     pub kind: FileOpKind,
     /// Offset.
     pub offset: u64,
@@ -66,7 +67,7 @@ pub struct FileOp {
 pub struct FileDone {
     /// The tag of the operation.
     pub tag: u64,
-    /// Its kind.
+    /// Kind of the operation.
     pub kind: FileOpKind,
     /// Success or the error. A short transfer is an error.
     pub result: io::Result<()>,
@@ -179,7 +180,7 @@ enum Way {
     Batch,
     /// A polled ring.
     Polled(usize),
-    /// NVMe commands through rings of their own; nothing uses the core's ring.
+    /// NVMe commands through separate rings; nothing uses the core's ring.
     Commands,
 }
 
@@ -191,7 +192,7 @@ pub(crate) struct FileState {
     way: Way,
     /// A kernel thread does its I/O (loop devices), on our CPUs.
     behind_thread: bool,
-    /// State of commands, if it uses them.
+    /// State of commands, if the file uses them.
     commands: Option<Box<Commands>>,
     /// Operations in the kernel, with the bytes transferred so far.
     ops: Vec<Option<(FileOp, u32)>>,
@@ -202,7 +203,7 @@ pub(crate) struct FileState {
 }
 
 impl FileState {
-    /// The polled ring of an operation, if it is polled.
+    /// Ring of an operation, if it is polled.
     fn polled_ring(&self, part: u32) -> Option<usize> {
         let (op, _) = self.ops[part as usize].as_ref().expect("an operation in flight");
         let moves_data = matches!(op.kind, FileOpKind::Read | FileOpKind::Write { .. });
@@ -267,7 +268,7 @@ impl FileState {
         }
     }
 
-    /// The rest of an operation, if it bypasses the ring.
+    /// Rest of an operation, if it bypasses the ring.
     fn beside_ring(&mut self, index: u32, part: u32) -> Option<FileIo> {
         if !matches!(self.way, Way::Aio | Way::Call | Way::Batch) {
             return None;

@@ -1,9 +1,9 @@
-//! Files and folders beneath the handle of a folder. A folder may belong to somebody who swaps
-//! names while this program works: no symbolic link beneath the handle is followed, no path leads
-//! out of it, nothing that is opened blocks, and what is created did not exist.
+//! Files and folders beneath the handle of a folder. A folder may belong to a user who swaps names
+//! while this program works: no symbolic link beneath the handle is followed, no path leads out of
+//! the folder, no open blocks, and created files did not exist.
 //!
-//! `openat2` (Linux 5.6) resolves a whole path under these rules. Where it is missing or
-//! forbidden, each folder on the way is opened by itself.
+//! `openat2` (Linux 5.6) resolves a whole path under these rules. If `openat2` is missing or
+//! forbidden, each folder on the path is opened separately.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -21,7 +21,7 @@ mod trusted;
 pub(crate) use self::trusted::open_trusted_file;
 pub use self::trusted::{Draft, Entry, append_to, new_file, to_write, trusted_place, update};
 
-/// Longest path that the kernel takes in one call, in bytes without the final zero.
+/// Maximum path that the kernel accepts in one call, in bytes without the final zero.
 const CALL_PATH_MAX_BYTES: usize = 4095;
 
 /// Device and inode number of a file.
@@ -53,15 +53,15 @@ pub struct FileAbout {
     pub kind: FileKind,
     /// Permissions with the set-id and sticky bits.
     pub mode: u32,
-    /// User that owns it.
+    /// User that owns the file.
     pub uid: u32,
-    /// Group that owns it.
+    /// Group that owns the file.
     pub gid: u32,
     /// Length in bytes.
     pub bytes: u64,
-    /// Bytes of its blocks: fewer than its length if it has holes.
+    /// Allocated bytes: fewer than the file's length if it has holes.
     pub stored_bytes: u64,
-    /// Names it has.
+    /// Number of hard links.
     pub links: u64,
 }
 
@@ -97,12 +97,12 @@ impl From<&Stat> for FileAbout {
     }
 }
 
-/// An open folder. Paths given to its functions are relative to it, of plain names: `..`, `.`, a
-/// leading `/` and empty paths are invalid.
+/// An open folder. Paths passed to its functions are relative to the folder, of plain names: `..`,
+/// `.`, a leading `/` and empty paths are invalid.
 #[derive(Debug)]
 pub struct Folder(OwnedFd);
 
-/// Flags of everything that is opened beneath a folder.
+/// Flags of all opens beneath a folder.
 const OPEN: OFlags =
     OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 /// Flags of a folder.
@@ -133,8 +133,8 @@ impl Folder {
         self.beneath(path, OPEN | OFlags::RDONLY | flags, Mode::empty()).map(File::from)
     }
 
-    /// A handle of what has this name, itself if it is a symbolic link: it can be neither read nor
-    /// written, and is that file whatever becomes of the name.
+    /// Handle of the entry with this name, of a symbolic link itself: the handle can neither be
+    /// read nor written, and refers to the same file even if the name changes.
     pub fn pin(&self, path: &Path) -> io::Result<File> {
         self.beneath(path, OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW, Mode::empty())
             .map(File::from)
@@ -152,21 +152,21 @@ impl Folder {
         self.beneath(path, OPEN | new | flags, Mode::from_raw_mode(mode)).map(File::from)
     }
 
-    /// Opens a file to be written, and creates it if it is missing.
+    /// Opens a file for writing, and creates it if it is missing.
     pub fn open_or_create(&self, path: &Path) -> io::Result<File> {
         let mode = Mode::from_raw_mode(0o666);
         self.beneath(path, OPEN | OFlags::WRONLY | OFlags::CREATE, mode).map(File::from)
     }
 
-    /// Creates a file without a name in this folder, to be read and written. It vanishes with its
-    /// last handle unless it is [given a name](Self::give_name).
+    /// Creates a file without a name in this folder, for reading and writing. The file vanishes
+    /// with its last handle unless it is [given a name](Self::give_name).
     pub fn create_unnamed(&self, mode: u32, flags: i32) -> io::Result<File> {
         let flags = OFlags::from_bits_retain(flags as u32) | OFlags::TMPFILE | OFlags::RDWR;
         let mode = Mode::from_raw_mode(mode);
         Ok(rustix::fs::openat(&self.0, ".", flags | OFlags::CLOEXEC, mode)?.into())
     }
 
-    /// Gives a file without a name one that does not exist.
+    /// Links a file without a name to a name that does not exist.
     pub fn give_name(&self, file: &File, name: &Path) -> io::Result<()> {
         let (folder, name) = self.parent(name)?;
         let path = handle_path(file);
@@ -223,21 +223,21 @@ impl Folder {
         Ok(rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)?)
     }
 
-    /// Properties of what has this name, itself if it is a symbolic link.
+    /// Properties of the entry with this name, of a symbolic link itself.
     pub fn look(&self, path: &Path) -> io::Result<FileAbout> {
         let (folder, name) = self.parent(path)?;
         let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
         Ok(FileAbout::from(&stat))
     }
 
-    /// Where a symbolic link leads.
+    /// Target of a symbolic link.
     pub fn read_link(&self, path: &Path) -> io::Result<PathBuf> {
         let (folder, name) = self.parent(path)?;
         let to = rustix::fs::readlinkat(folder, name, Vec::new())?;
         Ok(OsString::from_vec(to.into_bytes()).into())
     }
 
-    /// Sets the owner of what has this name, of a symbolic link itself.
+    /// Sets the owner of the entry with this name, of a symbolic link itself.
     pub fn set_owner(&self, path: &Path, uid: u32, gid: u32) -> io::Result<()> {
         let (folder, name) = self.parent(path)?;
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
@@ -273,7 +273,7 @@ impl Folder {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 
-    /// Opens the folder that holds a path, and returns it with the last name.
+    /// Opens the parent folder of a path, and returns it with the last name.
     fn parent<'a>(&'a self, path: &'a Path) -> io::Result<(Parent<'a>, &'a OsStr)> {
         let (parent, name) = plain(path)?;
         let parent = match parent {
@@ -290,7 +290,7 @@ impl Folder {
         open_whole(folder.as_fd(), path, flags, mode)
     }
 
-    /// The folder so far down that the kernel takes the rest of the path in one call.
+    /// Opens the folder from which the kernel accepts the rest of the path in one call.
     fn near<'a>(&'a self, path: &'a Path) -> io::Result<(Parent<'a>, &'a Path)> {
         let (mut folder, mut rest) = (Parent::Own(self), path.as_os_str().as_bytes());
         while rest.len() > CALL_PATH_MAX_BYTES {
@@ -314,13 +314,13 @@ impl AsFd for Folder {
     }
 }
 
-/// The path by which the kernel shows an open file to this process, if `/proc` is there.
+/// Path of an open file for this process, if `/proc` is mounted.
 pub fn handle_path(file: &File) -> PathBuf {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
-/// The folder that holds a name.
+/// Parent folder of a name.
 enum Parent<'a> {
     Own(&'a Folder),
     Opened(Folder),
@@ -335,7 +335,7 @@ impl AsFd for Parent<'_> {
     }
 }
 
-/// Splits a path of plain names into the folder, if there is one, and the last name.
+/// Splits a path of plain names into the parent folder, if there is one, and the last name.
 fn plain(path: &Path) -> io::Result<(Option<&Path>, &OsStr)> {
     let is_plain = |part: Component| matches!(part, Component::Normal(_));
     let ends_in_name = !path.as_os_str().as_bytes().ends_with(b"/");
@@ -347,11 +347,11 @@ fn plain(path: &Path) -> io::Result<(Option<&Path>, &OsStr)> {
     }
 }
 
-/// Opens a path that the kernel takes in one call.
+/// Opens a path that the kernel accepts in one call.
 fn open_whole(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
     let open = || rustix::fs::openat2(from, path, flags, mode, RULES);
     match retry_on_intr(open) {
-        // Not known, or forbidden by a filter that knows it as little.
+        // Unknown to the kernel, or to a seccomp filter.
         Err(Errno::NOSYS | Errno::PERM) => by_steps(from, path, flags, mode),
         found => Ok(found?),
     }
@@ -369,7 +369,7 @@ fn by_steps(from: BorrowedFd, path: &Path, flags: OFlags, mode: Mode) -> io::Res
             false => (FOLDER | OFlags::NOFOLLOW, Mode::empty()),
         };
         let next = retry_on_intr(|| rustix::fs::openat(at, name, flags, mode));
-        // A symbolic link is no folder, says the kernel; openat2 says that it is a link.
+        // For a symbolic link the kernel reports "not a directory"; openat2 reports a link.
         let next = match next {
             Err(Errno::NOTDIR) if is_link(at, name) => Err(Errno::LOOP),
             next => next,
@@ -502,7 +502,7 @@ mod test {
         assert_eq!((&*text, folder.look(&path).unwrap().bytes), ("far", 3));
         let one = PathBuf::from("m".repeat(CALL_PATH_MAX_BYTES + 1));
         assert!(folder.file(&one, 0).is_err());
-        // Cleanup after this test names whole paths, and the deepest are too long for that.
+        // Cleanup after this test uses whole paths, for which the deepest are too long.
         let mut deep = path.parent();
         folder.remove(&path).unwrap();
         while let Some(path) = deep.filter(|path| !path.as_os_str().is_empty()) {

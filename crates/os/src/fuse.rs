@@ -9,14 +9,14 @@ use std::os::unix::fs::OpenOptionsExt;
 const CLONE: libc::c_ulong = 0x8004_e500;
 const PATH: &str = "/dev/fuse";
 
-/// A channel to the kernel. A request is answered on the channel that it was read from.
+/// A channel to the kernel. A request is answered on the channel from which it was read.
 #[derive(Debug)]
 pub struct FuseChannel {
     file: File,
 }
 
 impl FuseChannel {
-    /// A channel without a file system yet: its descriptor goes into the mount options.
+    /// Opens a channel without a file system yet: its descriptor goes into the mount options.
     ///
     /// # Errors
     ///

@@ -5,8 +5,8 @@
 //! of the command; the reply is the next command of the entry, which also fetches the next request
 //! (`Documentation/filesystems/fuse/fuse-io-uring.rst` and `linux/fuse.h` of Linux). The buffer has
 //! a header, and the data of a write or a read; the kernel keeps its address from the first command
-//! on. Such commands need submission entries of 128 bytes, so this is a second ring beside the
-//! core's, which [polls](crate::Core::watch) it.
+//! on. Such commands need submission entries of 128 bytes, so this is a second ring in addition to
+//! the core's, which [polls](crate::Core::watch) this one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,7 +31,7 @@ const ARGUMENTS_BYTES: usize = 128;
 const COMMIT_ID: usize = 264;
 const PAYLOAD_BYTES: usize = 272;
 const HEADER_BYTES: usize = 288;
-/// Where data stand in a buffer, behind the header.
+/// Offset of the data in a buffer, after the header.
 const PAYLOAD: usize = 512;
 /// `struct fuse_in_header`.
 const IN_HEADER_BYTES: usize = 40;
@@ -50,11 +50,11 @@ const _: () = assert!(size_of::<Entry128>() == 128 && HEADER_BYTES <= PAYLOAD);
 /// A ring that serves some queues of a file system. The kernel has a queue for each CPU, and puts
 /// a request into the queue of the CPU that the program runs on.
 pub struct FuseRing {
-    /// Dropped before the entries, whose buffers its commands write to.
+    /// Ring, dropped before the entries, because its commands write to their buffers.
     uring: Option<IoUring<Entry128>>,
     channel: OwnedFd,
     entries: Vec<RingEntry>,
-    /// Where the header and the payload of each entry are, for the kernel to read.
+    /// Header and payload of each entry, for the kernel to read.
     iovecs: Vec<[libc::iovec; 2]>,
     /// Commands that the kernel has.
     in_flight: usize,
@@ -64,7 +64,7 @@ pub struct FuseRing {
 struct RingEntry {
     buf: Buf,
     queue: u16,
-    /// It holds a request without a reply: the kernel leaves the buffer alone.
+    /// The entry holds a request without a reply: the kernel does not touch the buffer.
     in_userspace: bool,
 }
 
@@ -75,20 +75,20 @@ pub struct FuseMessage<'a> {
     pub header: &'a [u8; IN_HEADER_BYTES],
     /// The arguments of the operation.
     pub arguments: &'a [u8],
-    /// What follows them, such as the data of a write.
+    /// Payload after the headers, such as the data of a write.
     pub data: &'a [u8],
 }
 
 impl FuseRing {
-    /// Whether the kernel offers requests over io_uring; `None` where it cannot (before Linux
-    /// 6.14, without `CONFIG_FUSE_IO_URING`, or where FUSE is a module that is not loaded).
+    /// Whether the kernel offers requests over io_uring; `None` if the kernel does not support this
+    /// (before Linux 6.14, without `CONFIG_FUSE_IO_URING`, or if the FUSE module is not loaded).
     pub fn is_offered() -> Option<bool> {
         let switch = std::fs::read_to_string("/sys/module/fuse/parameters/enable_uring").ok()?;
         Some(switch.trim() == "Y")
     }
 
-    /// Whether this process can create such a ring. To be asked before INIT agrees on one: from
-    /// then on the kernel holds all requests until the ring is there.
+    /// Whether this process can create such a ring. Call before INIT agrees on one: from then on
+    /// the kernel holds all requests until the ring exists.
     pub fn is_possible() -> bool {
         let without = std::env::var("DRUMFIRE_WITHOUT").unwrap_or_default();
         !without.split(',').any(|word| word.trim() == "fuse_uring") && build(8).is_ok()
@@ -126,21 +126,21 @@ impl FuseRing {
         self.uring.as_mut().expect("the ring lives until the drop")
     }
 
-    /// Gives the kernel an entry, which it puts a request into.
+    /// Registers an entry, into which the kernel puts a request.
     fn register(&mut self, at: usize) -> io::Result<()> {
         let address = self.iovecs[at].as_ptr() as u64;
         let command = command(&self.channel, REGISTER, self.entries[at].queue, 0, address);
         let command = with_len(command, IOVECS).user_data(REGISTERS | at as u64);
-        // SAFETY: the entry and its iovecs live, in their place, until the ring is dropped, and
-        // nobody touches the buffer before a request has come.
+        // SAFETY: the entry and its iovecs live, unmoved, until the ring is dropped, and nobody
+        // touches the buffer before a request has arrived.
         unsafe { self.push(&command) }
     }
 
     /// Queues a command.
     ///
     /// # Safety
-    /// What the command points to stays valid until the ring is dropped, and its buffer untouched
-    /// until the completion was taken.
+    /// The memory that the command points to stays valid until the ring is dropped, and its buffer
+    /// untouched until the completion was taken.
     unsafe fn push(&mut self, command: &Entry128) -> io::Result<()> {
         // SAFETY: the caller's promise.
         while unsafe { self.uring().submission().push(command) }.is_err() {
@@ -195,7 +195,7 @@ impl FuseRing {
     ///
     /// # Panics
     ///
-    /// It has none, or the reply was given.
+    /// The entry has no request, or was replied to.
     #[inline]
     pub fn message(&self, at: u32) -> FuseMessage<'_> {
         let entry = &self.entries[at as usize];
@@ -219,7 +219,7 @@ impl FuseRing {
     ///
     /// # Panics
     ///
-    /// It has no request, or the data are longer than its buffer.
+    /// The entry has no request, or the data are longer than its buffer.
     #[inline]
     pub fn reply(&mut self, at: u32, header: &[u8], data: &[u8]) -> io::Result<()> {
         let entry = &mut self.entries[at as usize];
@@ -247,7 +247,7 @@ impl AsFd for FuseRing {
 
 impl Drop for FuseRing {
     fn drop(&mut self) {
-        // They complete at once after an unmount.
+        // Commands in flight complete at once after an unmount.
         if self.in_flight > 0 {
             let span = Timespec::new().nsec(DRAIN_MS * 1_000_000);
             let (args, count) = (SubmitArgs::new().timespec(&span), self.in_flight);

@@ -1,9 +1,9 @@
 //! Placement of an idle core's sleep: on the CPU where its events arrive.
 //!
 //! Waking an idle CPU takes an IPI, and in a virtual machine a VM exit, 100 µs and more; a thread
-//! on the CPU that is awake anyway starts within a few. That is the peer's CPU on loopback, and the
-//! CPU of the network interrupt otherwise. A busy core would be in the way there, so it returns to
-//! its home CPU.
+//! on the CPU that is awake anyway starts within a few. On loopback this is the peer's CPU,
+//! otherwise the CPU of the network interrupt. A busy core would disturb that CPU, so the core
+//! returns to its home CPU.
 
 use std::os::fd::AsRawFd;
 
@@ -15,7 +15,7 @@ use crate::reference::incoming_cpu;
 
 /// Idle time after which a core sleeps as a guest.
 const IDLE: Nanos = Nanos::from_millis(10);
-/// A sleep this long means that there is little to do.
+/// Minimum sleep of a core with little work.
 const REST: Nanos = Nanos::from_millis(1);
 /// A guest without such a sleep for this long returns home.
 const STAY: Nanos = Nanos::from_millis(1);
@@ -24,15 +24,15 @@ const STAY: Nanos = Nanos::from_millis(1);
 #[derive(Debug)]
 pub(crate) struct Guest {
     pub(crate) home: usize,
-    /// Its current CPU.
+    /// Current CPU of the thread.
     at: usize,
-    /// CPUs that it may sleep on.
+    /// CPUs on which the core may sleep.
     among: Vec<usize>,
-    /// Its last sleep was long.
+    /// The last sleep was long.
     idle: bool,
     /// Nothing arrived since the placement was chosen.
     settled: bool,
-    /// When it last had little to do.
+    /// Time at which the core last had little work.
     rested: Nanos,
     /// The slot with the last event.
     heard: u32,
@@ -53,8 +53,9 @@ impl Guest {
 }
 
 impl Core {
-    /// From now on this core, at home on CPU `home`, sleeps where its peers are, if that is one of
-    /// `among`. For cores that only respond: of two that wait for each other only one can follow.
+    /// Makes this core, at home on CPU `home`, sleep on the CPU of its peers from now on, if that
+    /// is one of `among`. For cores that only respond: of two cores that wait for each other only
+    /// one can follow.
     pub fn follow_peers(&self, home: usize, among: &[usize]) {
         let among = among.to_vec();
         let (idle, settled) = (false, true);
@@ -62,7 +63,7 @@ impl Core {
         self.state.borrow_mut().guest = Some(guest);
     }
 
-    /// Returns home once there is work.
+    /// Returns to the home CPU once there is work.
     #[inline]
     pub(crate) fn end_visit(&self, state: &mut CoreState) {
         let Some(guest) = &mut state.guest else { return };
@@ -77,12 +78,12 @@ impl Core {
 }
 
 impl CoreState {
-    /// Whether this core is on another's CPU, which it must not spin on.
+    /// Whether this core is on another's CPU, on which it must not spin.
     pub(crate) fn is_guest(&self) -> bool {
         self.guest.as_ref().is_some_and(Guest::is_away)
     }
 
-    /// How long to sleep before checking the placement.
+    /// Time to sleep before the placement is checked.
     pub(crate) fn sleep_span(&self, left: Option<Nanos>) -> Option<Nanos> {
         let looks = self.guest.as_ref().is_some_and(|guest| !guest.is_away() && !guest.settled);
         if looks && self.company.is_none() {
@@ -101,7 +102,7 @@ impl CoreState {
         }
     }
 
-    /// Before a sleep an idle core moves to the CPU of its events. Not on waking, as a peer then
+    /// Moves an idle core to the CPU of its events, before a sleep. Not on waking, as a peer then
     /// waits for its response.
     pub(crate) fn choose_place(&mut self) {
         let Some(guest) = &mut self.guest else { return };

@@ -2,12 +2,12 @@
 
 use std::fs;
 
-/// Frequency state of a CPU at an instant. `None` where unknown, as in most virtual machines.
+/// Frequency state of a CPU at an instant. `None` if unknown, as in most virtual machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// Its frequency in kHz.
+    /// Frequency in kHz.
     pub khz: Option<u64>,
-    /// Its frequency governor, such as `performance`.
+    /// Frequency governor, such as `performance`.
     pub governor: Option<String>,
     /// Thermal throttle events of its core or package since boot.
     pub throttled: Option<u64>,

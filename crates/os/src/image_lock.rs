@@ -1,10 +1,10 @@
-//! Locks that keep processes off each other's images: files and devices that hold a volume.
+//! Locks that protect images from other processes: files and devices with a volume.
 //!
 //! The locks are QEMU's (`block/file-posix.c`), so that `qemu-img`, `qemu-nbd` and virtual machines
 //! refuse an image that this program has open, and are refused. A process holds a shared lock on a
-//! byte for each thing that it does with the image, and on another byte for each thing that nobody
-//! else may do meanwhile; a conflict is a lock that somebody else holds on the opposite byte. The
-//! locks belong to an open file description (`F_OFD_SETLK`) and end with it.
+//! byte for each permission that it uses, and on another byte for each permission that it denies to
+//! others; a conflict is another process's lock on the opposite byte. The locks belong to an open
+//! file description (`F_OFD_SETLK`) and end with it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -22,7 +22,7 @@ const DENIED: i64 = 200;
 const READ: u8 = 1 << 0;
 /// Writing (`BLK_PERM_WRITE`).
 const WRITE: u8 = 1 << 1;
-/// Writing data that do not change what is read (`BLK_PERM_WRITE_UNCHANGED`).
+/// Permission to write without changing the visible data (`BLK_PERM_WRITE_UNCHANGED`).
 const WRITE_UNCHANGED: u8 = 1 << 2;
 /// Changing the length (`BLK_PERM_RESIZE`).
 const RESIZE: u8 = 1 << 3;
@@ -30,12 +30,12 @@ const RESIZE: u8 = 1 << 3;
 const PERMISSIONS: i64 = 4;
 
 /// Attempts before a conflict is reported. Two processes that start together see each other's locks
-/// and must not both give up, and one that only looks at an image is gone after a moment.
+/// and must not both fail, and one that only inspects an image is gone after a moment.
 const ATTEMPTS: u32 = 5;
 /// Longest pause between two attempts.
 const PAUSE_MAX_MS: u64 = 60;
 
-/// A lock on an image. It ends when it is dropped.
+/// A lock on an image, released on drop.
 #[derive(Debug)]
 pub struct ImageLock {
     file: File,
@@ -45,9 +45,9 @@ pub struct ImageLock {
 /// Why an image cannot be locked.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another owner has it open.
+    /// Another owner has the image open.
     InUse {
-        /// The owner in words: a process, if the kernel names one.
+        /// Description of the owner: a process, if the kernel names one.
         by: String,
         /// Whether the owner writes.
         writes: bool,
@@ -71,18 +71,18 @@ impl ImageLock {
         Ok(lock)
     }
 
-    /// Whether a writer could lock the file at `path` now. Nothing is locked: for a call about the
-    /// file as a whole, which replaces, cuts or removes it.
+    /// Checks whether a writer could lock the file at `path` now. Nothing is locked: for calls that
+    /// replace, truncate or remove a file.
     ///
     /// # Errors
     ///
-    /// [`LockError::InUse`], and that it cannot be opened. A file system without locks says nothing
-    /// of its files.
+    /// [`LockError::InUse`], and an error if the file cannot be opened. A file system without locks
+    /// never reports a conflict.
     pub fn ask(path: &Path) -> Result<(), LockError> {
         ImageLock::ask_of(&open(path).map_err(LockError::Open)?)
     }
 
-    /// Asks the same of an open file.
+    /// Like [`ask`](Self::ask), for an open file.
     pub(crate) fn ask_of(file: &File) -> Result<(), LockError> {
         let file = file.try_clone().map_err(LockError::Open)?;
         let lock = ImageLock { file, held: Mutex::default() };
@@ -93,7 +93,7 @@ impl ImageLock {
         }
     }
 
-    /// Makes a reader's lock a writer's, without giving it up meanwhile.
+    /// Upgrades a reader's lock to a writer's, without releasing it meanwhile.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl ImageLock {
         self.hold(Permissions::WRITER)
     }
 
-    /// Whether it locks this file.
+    /// Whether the lock is on this file.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl ImageLock {
         Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
     }
 
-    /// Device number and inode of what it locks.
+    /// Device number and inode of the locked file.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl ImageLock {
         unreachable!("attempts end")
     }
 
-    /// Locks bytes, then looks for conflicts; returns the first byte that somebody else holds.
+    /// Locks bytes, then checks for conflicts; returns the first byte that another owner holds.
     fn try_hold(&self, wanted: Permissions) -> io::Result<Option<i64>> {
         for byte in wanted.own() {
             call(&self.file, libc::F_OFD_SETLK, libc::F_RDLCK, byte)?;
@@ -162,20 +162,20 @@ impl ImageLock {
         Ok(None)
     }
 
-    /// Whether somebody else holds a byte.
+    /// Whether another owner holds a byte.
     fn is_held(&self, byte: i64) -> io::Result<bool> {
         Ok(call(&self.file, libc::F_OFD_GETLK, libc::F_WRLCK, byte)? != libc::F_UNLCK)
     }
 
-    /// Gives up what was not held before.
+    /// Releases bytes that were not held before.
     fn release(&self, wanted: Permissions, before: Permissions) {
         for byte in wanted.own().filter(|byte| before.own().all(|held| held != *byte)) {
-            // Closing the file gives it up in any case.
+            // Closing the file releases the byte in any case.
             let _ = call(&self.file, libc::F_OFD_SETLK, libc::F_UNLCK, byte);
         }
     }
 
-    /// Somebody else holds a byte, and this lock perhaps, too.
+    /// Error for a byte that another owner holds; `own` if this lock holds it, too.
     fn conflict(&self, byte: i64, own: bool) -> LockError {
         let inode = self.file.metadata().map_or(0, |about| about.ino());
         let by = match holders(inode, byte, own) {
@@ -205,7 +205,7 @@ impl Permissions {
         places(self.uses, USED).chain(places(self.denies, DENIED))
     }
 
-    /// Bytes that nobody else may hold.
+    /// Bytes that no other owner may hold.
     fn opposite(self) -> impl Iterator<Item = i64> {
         places(self.uses, DENIED).chain(places(self.denies, USED))
     }
@@ -222,8 +222,8 @@ fn places(permissions: u8, base: i64) -> impl Iterator<Item = i64> {
 }
 
 /// Processes that hold a lock on a byte of the file with this inode, as `process 12 (qemu-nbd)`;
-/// those of other users are not visible to all. A file's locks stand in `fdinfo` (proc(5)). One
-/// lock of this process is the caller's `own`.
+/// those of other users are not visible to all. The locks of a file are listed in `fdinfo`
+/// (proc(5)). If `own`, one lock of this process is the caller's.
 fn holders(inode: u64, byte: i64, own: bool) -> Vec<String> {
     let this = std::process::id().to_string();
     let mut found = Vec::new();
@@ -260,7 +260,7 @@ fn locks(text: &str, inode: u64, byte: i64) -> bool {
     })
 }
 
-/// Makes a call about a lock of one byte; returns the type of the lock.
+/// Makes a lock call for one byte; returns the type of the lock.
 fn call(file: &File, command: i32, kind: i32, byte: i64) -> io::Result<i32> {
     // SAFETY: a structure of numbers, for which zeroes are values.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
@@ -339,7 +339,8 @@ mod test {
         let image = Image::new("lock-raise");
         let (one, two) = (image.take(false).unwrap(), image.take(false).unwrap());
         assert!(one.raise().is_err());
-        // A lock on each byte that is given up would let a writer in beside the first.
+        // Releasing shared bytes after the failed raise would let a writer in while `one` still
+        // reads.
         drop(two);
         assert!(image.take(true).is_err());
         image.take(false).unwrap();

@@ -1,5 +1,5 @@
-//! Files of the kernel that are read as evidence, and whether the kernel answers them: anybody with
-//! a mount namespace of his own can put other files in their place, as lxcfs does for containers.
+//! Files of the kernel that are read as evidence, and a check that the kernel serves them: a mount
+//! namespace can have other files at their paths, as lxcfs does for containers.
 
 use std::fs::File;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub fn replaced() -> Vec<&'static str> {
     READ.into_iter().filter(|path| is_kernels(Path::new(path)) == Some(false)).collect()
 }
 
-/// Whether the kernel answers a file below `/proc` or `/sys`; `None` if it cannot be opened.
+/// Whether the kernel serves a file below `/proc` or `/sys`; `None` if it cannot be opened.
 pub(crate) fn is_kernels(path: &Path) -> Option<bool> {
     let file = File::open(path).ok()?;
     let about = rustix::fs::fstatfs(&file).ok()?;

@@ -64,12 +64,12 @@ impl Listener {
         Ok(Listener { core: core.clone(), index, address })
     }
 
-    /// Its token in the list of [`Core::turn`].
+    /// Token of the listener in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
 
-    /// Its address, with the port that was assigned.
+    /// Address of the listener, with the assigned port.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -80,8 +80,8 @@ impl Listener {
         if state.listener(self.index).accepting { Ok(()) } else { state.arm_accept(self.index) }
     }
 
-    /// The next accepted connection, or the error of a failed accept; after that, none until
-    /// [`resume`](Self::resume).
+    /// Returns the next accepted connection, or the error of a failed accept; after that, none
+    /// until [`resume`](Self::resume).
     pub fn accept(&self) -> Option<io::Result<TcpStream>> {
         let mut state = self.core.state.borrow_mut();
         state.listener(self.index).accepted.pop()

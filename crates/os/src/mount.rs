@@ -13,7 +13,7 @@ pub(crate) struct Mount {
     pub(crate) point: PathBuf,
     /// Type of the file system, such as `ext4`.
     pub(crate) system: String,
-    /// Its source, such as `/dev/vda1`; any word if it is no device.
+    /// Source of the mount, such as `/dev/vda1`; any word if it is no device.
     pub(crate) source: PathBuf,
     /// Options of the file system.
     options: String,
@@ -61,7 +61,7 @@ fn table() -> String {
     fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()
 }
 
-/// A word of the table with its octal escapes decoded.
+/// A field of the table with its octal escapes decoded.
 fn plain(word: &str) -> String {
     let mut bytes = Vec::with_capacity(word.len());
     let mut rest = word.as_bytes();

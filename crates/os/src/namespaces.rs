@@ -1,19 +1,19 @@
-//! Namespaces of this process: in one that is not the host's the kernel shows a part of the host.
+//! Namespaces of this process: in a namespace other than the host's, the kernel shows only a part
+//! of the host.
 
 /// A kind of namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Users: root there is a user of the host.
+    /// User namespace: its root is an unprivileged user of the host.
     User,
-    /// Processes: those outside do not show, nor do threads of the kernel.
+    /// PID namespace: processes outside are invisible, and so are kernel threads.
     Pid,
-    /// Control groups: those above its root do not show, and hold all the same.
+    /// Cgroup namespace: cgroups above its root are invisible, but their limits apply.
     Cgroup,
 }
 
-/// Kinds whose first namespace, which is the host's, has a number of its own since there are any
-/// (`include/linux/proc_ns.h`; of others it has one since Linux 6.18). Names are those in
-/// `/proc/self/ns`.
+/// Kinds whose initial namespace, the host's, has a fixed number (`include/linux/proc_ns.h`; other
+/// kinds have one since Linux 6.18). Names are those in `/proc/self/ns`.
 const FIRST: [(Kind, &str, u32); 3] = [
     (Kind::User, "user", 0xeffffffd),
     (Kind::Pid, "pid", 0xeffffffc),
@@ -21,14 +21,14 @@ const FIRST: [(Kind, &str, u32); 3] = [
 ];
 
 impl Kind {
-    /// Its name in `/proc/self/ns`.
+    /// Name in `/proc/self/ns`.
     pub fn word(self) -> &'static str {
         FIRST.iter().find(|(kind, ..)| *kind == self).map_or("", |(_, word, _)| word)
     }
 }
 
-/// Namespaces of this process that are not the host's. A kind that this kernel does not have is
-/// none.
+/// Namespaces of this process that are not the host's, without kinds that this kernel does not
+/// support.
 pub fn own() -> Vec<Kind> {
     let told = |word: &str| std::fs::read_link(format!("/proc/self/ns/{word}")).ok();
     let is_own = |(kind, word, first): (Kind, &'static str, u32)| {

@@ -1,8 +1,8 @@
-//! A file that takes its name when it is whole: until then a file of this name stays as it is, and
-//! whoever stops early leaves nothing by that name.
+//! A file that gets its name when it is complete: until then an existing file of this name stays as
+//! it is, and an interrupted writer leaves no partial file under the name.
 //!
-//! Where the file system can, the file has no name until the end, so that even a killed process
-//! leaves nothing behind. Elsewhere the file has a random name in the same folder.
+//! If the file system supports it, the file has no name until the end, so that even a killed
+//! process leaves nothing behind. Otherwise the file has a random name in the same folder.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -33,8 +33,8 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Begins the file that will be called `path`, with mode 600. Symbolic links on the way to its
-    /// folder are followed, those of other users excepted. `flags` are further ones, such as
+    /// Starts the file with the final path `path`, with mode 600. Symbolic links in the path of its
+    /// folder are followed, except those of other users. `flags` are additional open flags, such as
     /// [`O_DIRECT`](crate::O_DIRECT).
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl NewFile {
     pub fn begin(path: &Path, flags: i32) -> io::Result<NewFile> {
         let (folder_path, name) = split(path)?;
         let folder = Folder::open_trusted(&folder_path)?;
-        // A name that is too long fails now, and not when all is written.
+        // A name that is too long fails now, and not after everything is written.
         if let Err(error) = folder.look(Path::new(&name))
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -55,7 +55,7 @@ impl NewFile {
             None => named(&folder, &name, flags)?,
         };
         let new = NewFile { folder, folder_path, name, beside, file };
-        // The umask may have taken the owner's permissions, too.
+        // The umask may have removed the owner's permissions, too.
         rustix::fs::fchmod(&new.file, Mode::from_raw_mode(MODE))?;
         Ok(new)
     }
@@ -65,7 +65,7 @@ impl NewFile {
         &self.file
     }
 
-    /// The folder it is in.
+    /// Folder of the file.
     pub fn folder(&self) -> &Folder {
         &self.folder
     }
@@ -75,11 +75,11 @@ impl NewFile {
         &self.name
     }
 
-    /// The file that has the final name now.
+    /// Properties of the existing file with the final name.
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::NotFound`] if nothing has.
+    /// [`io::ErrorKind::NotFound`] if there is none.
     pub fn old(&self) -> io::Result<FileAbout> {
         self.folder.look(Path::new(&self.name))
     }
@@ -90,7 +90,7 @@ impl NewFile {
     /// # Errors
     ///
     /// Errors of the system. If all is written and only the name is refused, the file keeps a
-    /// random name, which the error says: writing may have taken hours.
+    /// random name, which the error contains: writing may have taken hours.
     pub fn publish(mut self, name: Option<&OsStr>, replace: bool) -> io::Result<PathBuf> {
         self.file.sync_all()?;
         let name = name.unwrap_or(&self.name).to_owned();
@@ -114,7 +114,7 @@ impl NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {
-            // Only what this process created is removed.
+            // Only a file that this process created is removed.
             let own = FileAbout::of(&self.file).map(|about| about.id).ok();
             let there = self.folder.look(Path::new(beside)).map(|about| about.id).ok();
             if own.is_some() && own == there {
@@ -136,8 +136,8 @@ fn split(path: &Path) -> io::Result<(PathBuf, OsString)> {
     }
 }
 
-/// A file without a name, if the folder's file system has such files and gives them one later:
-/// that is tried with another file, as hours of work end with it.
+/// A file without a name, if the folder's file system supports such files and linking them later: a
+/// test with another file checks this, because a failure after hours of work is costly.
 fn unnamed(folder: &Folder, flags: i32) -> Option<File> {
     let file = folder.create_unnamed(MODE, flags).ok()?;
     let shown = File::open(handle_path(&file)).ok()?;
@@ -156,15 +156,15 @@ fn named(folder: &Folder, name: &OsStr, flags: i32) -> io::Result<(File, Option<
     match folder.create(Path::new(&beside), MODE, flags) {
         Ok(file) => Ok((file, Some(beside))),
         Err(error) => {
-            // A flag that is refused may be so after the file was made.
+            // An unsupported flag may be refused after the file was created.
             let _ = folder.remove(Path::new(&beside));
             Err(error)
         }
     }
 }
 
-/// `name`, a number of chance and ".part": nobody else has it, and a user who finds it knows what
-/// it was for.
+/// `name`, a random number and ".part": no other file has this name, and a user who finds it knows
+/// its purpose.
 fn chance_name(name: &OsStr) -> OsString {
     let end = format!(".{:016x}.part", random());
     let kept = name.len().min(NAME_MAX_BYTES - end.len());
@@ -200,7 +200,7 @@ mod test {
         }
     }
 
-    /// A new file as it is begun where the file system has files without names, and elsewhere.
+    /// New files on a file system with and without files without names.
     fn both(path: &Path) -> [NewFile; 2] {
         let first = NewFile::begin(path, 0).unwrap();
         let mut second = NewFile::begin(path, 0).unwrap();

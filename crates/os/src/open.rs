@@ -22,21 +22,21 @@ const MODE: u32 = 0o666;
 pub struct OpenFile {
     /// The file.
     pub file: fs::File,
-    /// Its length in bytes.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// Logical block size of the device; 512 for a file.
     pub block_bytes: u32,
-    /// Whether it uses direct I/O.
+    /// Whether the file uses direct I/O.
     pub direct: bool,
-    /// Whether it is a block device, or an NVMe namespace's character device.
+    /// Whether the file is a block device, or an NVMe namespace's character device.
     pub device: bool,
-    /// For passthrough commands only.
+    /// The namespace, for passthrough commands only.
     pub namespace: Option<Namespace>,
 }
 
 impl OpenFile {
-    /// Creates a zeroed file of `bytes`, durably, unless it exists. Without a sync of its folder a
-    /// power cut may take the name of a file whose data are durable.
+    /// Creates a zeroed file of `bytes`, durably, unless the file exists. The folder is synced,
+    /// too, because a power cut could otherwise remove the name of a file whose data are durable.
     pub fn create(path: &Path, bytes: u64) -> io::Result<()> {
         let (folder, name) = Folder::trusted_parent(path)?;
         match folder.create(Path::new(name), MODE, 0) {
@@ -52,8 +52,8 @@ impl OpenFile {
 
     /// Opens a file, a block device, or the generic character device of an NVMe namespace, which
     /// bypasses page cache and block layer. `direct` requires or forbids direct I/O; `None` uses it
-    /// where the file system supports it. To `write`, no link of another user is followed: whoever
-    /// owns the folder could have made it since the path was written down.
+    /// where the file system supports it. With `write`, no link of another user is followed: the
+    /// folder's owner could have created it since the path was chosen.
     pub fn open(path: &Path, write: bool, direct: Option<bool>) -> io::Result<OpenFile> {
         let kind = fs::metadata(path)?.file_type();
         if kind.is_char_device() {
@@ -108,7 +108,8 @@ impl OpenFile {
         OpenFile::open(Path::new(&path), write, Some(false))
     }
 
-    /// Opens a block device exclusively (`O_EXCL`): it cannot be mounted or claimed meanwhile.
+    /// Opens a block device exclusively (`O_EXCL`): the device cannot be mounted or claimed
+    /// meanwhile.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ impl OpenFile {
         OpenOptions::new().read(true).custom_flags(libc::O_EXCL | libc::O_CLOEXEC).open(path)
     }
 
-    /// Whether overwriting it could lose data: always for a device, for a file with any data.
+    /// Whether overwriting the file could lose data: always for a device, for a file with any data.
     pub fn holds_data(&self) -> io::Result<bool> {
         Ok(self.device || self.file.metadata()?.blocks() > 0)
     }
@@ -131,8 +132,8 @@ fn open_as(path: &Path, write: bool, flags: i32) -> io::Result<fs::File> {
     }
 }
 
-/// Gives a range of a file its blocks, and the file its length with them if it `grows`; with
-/// `punch` takes them away.
+/// Allocates blocks for a range of a file, and extends the file if it `grows`; with `punch`
+/// deallocates them.
 ///
 /// # Errors
 ///
@@ -146,7 +147,7 @@ pub fn allocate(
 ) -> io::Result<()> {
     let keep = if grows { 0 } else { libc::FALLOC_FL_KEEP_SIZE };
     let mode = keep | if punch { libc::FALLOC_FL_PUNCH_HOLE } else { 0 };
-    // SAFETY: the call takes numbers alone.
+    // SAFETY: the call has only numeric arguments.
     match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset as i64, len as i64) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -156,15 +157,15 @@ pub fn allocate(
 /// State of an open file at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileState {
-    /// Its length in bytes; 0 for a device.
+    /// Size of the file in bytes; 0 for a device.
     pub bytes: u64,
     /// Link count: 0 once removed.
     pub links: u32,
 }
 
 impl FileState {
-    /// The state of `file` as known to this host: one system call of 1 to 2 µs, also on a network
-    /// file system.
+    /// State of `file` as known to this host: one system call of 1 to 2 µs, also on a network file
+    /// system.
     pub fn of(file: &fs::File) -> io::Result<FileState> {
         // SAFETY: a structure of numbers, for which zeroes are values.
         let mut found: libc::statx = unsafe { std::mem::zeroed() };
@@ -184,7 +185,7 @@ impl FileState {
 /// Logical block size of a device number; 512 where unknown.
 fn logical_block(device: u64) -> u32 {
     let number = format!("{}:{}", libc::major(device), libc::minor(device));
-    // A partition has no queue of its own: its parent does.
+    // A partition has no queue directory: its parent has it.
     let read = |up: &str| {
         let path = format!("/sys/dev/block/{number}/{up}queue/logical_block_size");
         fs::read_to_string(path).ok()?.trim().parse().ok()
@@ -239,7 +240,7 @@ mod test {
             for name in ["theirs/img", "theirs/way/victim"] {
                 let error = OpenFile::open(&at(name), true, Some(false)).unwrap_err();
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{name}: {error}");
-                // To be read, it is what the user says.
+                // For reading, the link of the other user is followed.
                 assert!(OpenFile::open(&at(name), false, Some(false)).is_ok());
             }
             assert!(OpenFile::create(&at("theirs/way/new"), 512).is_err());
@@ -257,7 +258,8 @@ mod test {
         assert!(keeps_no_time(&path));
         std::fs::remove_file(path).unwrap();
         let stranger = std::thread::spawn(|| {
-            // SAFETY: a number, for this thread alone; where it is refused, we are no owner anyway.
+            // SAFETY: a number, for this thread alone; if the call is refused, this process is not
+            // root.
             unsafe { libc::setfsuid(65_534) };
             keeps_no_time(Path::new("/etc/passwd"))
         });

@@ -1,9 +1,9 @@
 //! NVMe passthrough: `IORING_OP_URING_CMD` on a generic character device `/dev/ngXnY`, as by fio's
 //! `io_uring_cmd`.
 //!
-//! Such a device reports neither length nor block size: both, and the transfer limits, come from
-//! Identify. Such commands need a ring with entries of 128 bytes and completions of 32, beside the
-//! core's own.
+//! Such a device reports neither capacity nor block size: both, and the transfer limits, come from
+//! Identify. Passthrough commands need a ring with entries of 128 bytes and completions of 32, in
+//! addition to the core's.
 
 use std::fs::{self, File};
 use std::io;
@@ -35,7 +35,7 @@ const IDENTIFY_BYTES: usize = 4096;
 const IDENTIFY_LIMIT_MS: u32 = 10_000;
 /// Longest transfer where the kernel's limits of length and segments are unknown.
 const SAFE_BYTES: u32 = 128 << 10;
-/// Memory that is only virtually contiguous is scattered in pages of this size.
+/// Page size in which virtually contiguous memory is scattered.
 const PAGE_BYTES: u64 = 4096;
 /// Blocks of a Write Zeroes command: NLB has 16 bits.
 const ZEROES_BLOCKS: u32 = 1 << 16;
@@ -57,9 +57,9 @@ pub struct Namespace {
     pub most_bytes: u32,
     /// Whether the controller has a volatile write cache.
     pub volatile_cache: bool,
-    /// Whether it supports Dataset Management.
+    /// Whether the namespace supports Dataset Management.
     pub deallocates: bool,
-    /// Whether it supports Write Zeroes.
+    /// Whether the namespace supports Write Zeroes.
     pub writes_zeroes: bool,
 }
 
@@ -79,8 +79,8 @@ impl NvmeStatus {
     }
 }
 
-/// The block device of the same namespace as a generic character device; `None` for anything else,
-/// or if the kernel has none.
+/// Block device of the same namespace as a generic character device; `None` for any other file, or
+/// if the kernel has none.
 pub fn block_twin(path: &Path) -> Option<PathBuf> {
     let about = fs::metadata(path).ok()?;
     let name = twin_folder(&about)?.file_name()?.to_owned();
@@ -88,7 +88,7 @@ pub fn block_twin(path: &Path) -> Option<PathBuf> {
     fs::metadata(&twin).ok()?.file_type().is_block_device().then_some(twin)
 }
 
-/// Its directory in `/sys`.
+/// Directory of the device in `/sys`.
 pub(crate) fn twin_folder(about: &fs::Metadata) -> Option<PathBuf> {
     if !about.file_type().is_char_device() {
         return None;
@@ -106,7 +106,7 @@ impl Namespace {
     ///
     /// # Errors
     ///
-    /// It is no NVMe namespace, access is denied, or its format is unsupported.
+    /// The device is no NVMe namespace, access is denied, or its format is unsupported.
     pub fn identify(file: &File) -> io::Result<Namespace> {
         // SAFETY: a call with a number on an open file.
         let id = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID) };
@@ -162,12 +162,12 @@ impl Namespace {
         })
     }
 
-    /// Its length in bytes.
+    /// Capacity in bytes.
     pub fn bytes(&self) -> u64 {
         self.blocks << self.block_shift
     }
 
-    /// Bytes of an operation that the next command covers, of `left` bytes.
+    /// Bytes of an operation covered by the next command, of `left` bytes.
     fn step(&self, kind: FileOpKind, left: u32) -> u32 {
         match kind {
             FileOpKind::Read | FileOpKind::Write { .. } => left.min(self.most_bytes),
@@ -179,7 +179,7 @@ impl Namespace {
         }
     }
 
-    /// Whether there is a command for this kind of operation.
+    /// Whether this kind of operation has a command.
     fn knows(&self, kind: FileOpKind) -> bool {
         match kind {
             FileOpKind::Read | FileOpKind::Write { .. } | FileOpKind::Sync => true,
@@ -230,14 +230,14 @@ fn identify(file: &File, id: u32, what: u32) -> io::Result<Vec<u8>> {
     admin(file, (0x06, id, what), IDENTIFY_BYTES)
 }
 
-/// Reads the beginning of a log page of the controller, of whole 32-bit words.
+/// Reads the start of a log page of the controller, in 32-bit words.
 pub(crate) fn log_page(file: &File, page: u8, bytes: usize) -> io::Result<Vec<u8>> {
     //= NVMe base §Get Log Page: LID, and the number of words less one in the upper half.
     let words = (bytes / 4).clamp(1, 1 << 16) as u32 - 1;
     admin(file, (0x02, u32::MAX, u32::from(page) | words << 16), bytes)
 }
 
-/// An admin command that reads so many bytes: its opcode, namespace and first word.
+/// Sends an admin command that reads `bytes` bytes: its opcode, namespace and first word.
 fn admin(file: &File, (opcode, id, what): (u32, u32, u32), bytes: usize) -> io::Result<Vec<u8>> {
     let mut data = vec![0_u8; bytes];
     // A `struct nvme_passthru_cmd` as 32-bit words.
@@ -249,8 +249,8 @@ fn admin(file: &File, (opcode, id, what): (u32, u32, u32), bytes: usize) -> io::
     command[9] = bytes as u32;
     command[10] = what;
     command[16] = IDENTIFY_LIMIT_MS;
-    // SAFETY: the kernel reads and writes the structure of 72 bytes, and fills as many bytes of
-    // the buffer as it says that there are; we own both.
+    // SAFETY: the kernel reads and writes the structure of 72 bytes, and fills the buffer up to the
+    // length in the structure; we own both.
     let status =
         unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ADMIN_CMD, command.as_mut_ptr()) };
     match status {
@@ -260,7 +260,7 @@ fn admin(file: &File, (opcode, id, what): (u32, u32, u32), bytes: usize) -> io::
     }
 }
 
-/// The kernel's limit of a command's length: longer ones are refused, not split.
+/// The kernel's maximum data length of a command: longer commands are refused, not split.
 fn kernel_limit(about: &fs::Metadata) -> Option<u32> {
     let queue = twin_folder(about)?.join("queue");
     let read = |name: &str| fs::read_to_string(queue.join(name)).ok()?.trim().parse::<u64>().ok();
@@ -290,7 +290,7 @@ impl CommandRing {
         }
         match builder.build(SUBMISSIONS) {
             Ok(uring) => Ok(CommandRing { polling, uring, in_flight: 0 }),
-            // Such entries exist since Linux 5.19.
+            // Entries of this size exist since Linux 5.19.
             Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                 Err(OpenRingError::Commands)
             }
@@ -314,7 +314,8 @@ impl CommandRing {
     /// Queues a command.
     ///
     /// # Safety
-    /// Whatever the command points to stays valid and untouched until its completion was taken.
+    /// The memory that the command points to stays valid and untouched until its completion was
+    /// taken.
     unsafe fn push(&mut self, fd: RawFd, command: [u8; 80], data: u64) -> io::Result<()> {
         let entry = opcode::UringCmd80::new(Fd(fd), NVME_URING_CMD_IO).cmd(command).build();
         let entry = entry.user_data(data);
@@ -399,7 +400,7 @@ impl CoreState {
         self.commands.iter().map(|ring| ring.in_flight).sum()
     }
 
-    /// Submits commands and takes their completions.
+    /// Submits commands and reaps their completions.
     #[inline]
     pub(crate) fn turn_commands(&mut self) {
         for index in 0..self.commands.len() {

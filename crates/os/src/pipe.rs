@@ -31,10 +31,10 @@ impl Pipe {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), flags) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptors are fresh and nobody else's.
+        // SAFETY: the descriptors are fresh and owned by no other object.
         let [read, write] = ends.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
-        // Beyond the user's limit for pipes it stays smaller, and a send takes more calls.
-        // SAFETY: a system call on a descriptor that we own.
+        // Beyond the user's limit the pipe stays smaller, and a send needs more calls. SAFETY: a
+        // system call on a descriptor that we own.
         unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
         Ok(Pipe { read, write })
     }
@@ -58,7 +58,8 @@ impl Pipe {
     }
 
     /// # Safety
-    /// As for [`send`](Self::send).
+    ///
+    /// See [`send`](Self::send).
     unsafe fn send_without_waiting(&self, socket: RawFd, parts: &[libc::iovec]) -> (usize, bool) {
         let len: usize = parts.iter().map(|part| part.iov_len).sum();
         let mut sent = 0;

@@ -10,7 +10,7 @@ use crate::core::CoreState;
 use crate::ring::{OpenRingError, Ring};
 use crate::sample;
 
-/// How long a new SQPOLL thread may take to set its name.
+/// Time within which a new SQPOLL thread must set its name.
 const NAMING: Nanos = Nanos::from_secs(2);
 
 /// Polling of a file's I/O.
@@ -19,13 +19,13 @@ pub struct Polling {
     /// `IORING_SETUP_IOPOLL`: poll the device for completions, without interrupts. Only direct I/O
     /// on a device with poll queues.
     pub completions: bool,
-    /// `IORING_SETUP_SQPOLL`: a kernel thread polls for submissions. It keeps a CPU busy while
-    /// there is something to do.
+    /// `IORING_SETUP_SQPOLL`: a kernel thread polls for submissions. The thread keeps a CPU busy
+    /// while there is work.
     pub submissions: bool,
 }
 
 impl Polling {
-    /// Whether it is polled at all.
+    /// Whether any kind of polling is used.
     pub fn any(self) -> bool {
         self.completions || self.submissions
     }
@@ -38,7 +38,7 @@ pub fn poll_threads() -> Vec<i32> {
 }
 
 /// io_uring worker threads of these threads, which execute operations that would block, for
-/// [`thread_cpu`](sample::thread_cpu). They exist while there is such work, and some seconds
+/// [`thread_cpu`](sample::thread_cpu). Workers exist while there is such work, and some seconds
 /// longer.
 pub fn io_workers(of: &[i32]) -> Vec<i32> {
     // Named like SQPOLL threads.
@@ -57,7 +57,7 @@ impl PolledRing {
     /// Enters the kernel if necessary, and moves completions to `batch`.
     fn turn(&mut self, batch: &mut Vec<(u64, i32, u32)>) {
         // An error leaves the submissions queued for the next turn. IOPOLL polls the device within
-        // the call; an SQPOLL thread polls it itself.
+        // the call; an SQPOLL thread polls by itself.
         let _ = if self.polling.submissions { self.ring.submit() } else { self.ring.enter() };
         self.ring.take_completions(batch);
         self.in_flight.lower(batch.len());
@@ -72,7 +72,8 @@ impl CoreState {
         }
         let before = poll_threads().len();
         let ring = Ring::open_polled(polling)?;
-        // The new thread sets its name when it first runs; until then its CPU time cannot be found.
+        // The new thread sets its name when it first runs; until then its CPU time cannot be
+        // attributed.
         let clock = Clock::get();
         let end = clock.now() + NAMING;
         while polling.submissions && poll_threads().len() == before && clock.now() < end {

@@ -1,16 +1,16 @@
-//! Whether the peer of a TCP connection reads what is sent to it.
+//! Detection whether the peer of a TCP connection reads the data sent to it.
 
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 
 /// Bytes of `struct tcp_info` up to and including `tcpi_snd_wnd` (`linux/tcp.h`, Linux 5.4).
 const INFO_BYTES: usize = 232;
-/// Places of `tcpi_bytes_acked` and `tcpi_snd_wnd` in it.
+/// Offsets of `tcpi_bytes_acked` and `tcpi_snd_wnd` in the structure.
 const BYTES_ACKED: usize = 120;
 const SND_WND: usize = 228;
 
-/// Up to which byte of the stream the peer has room, as it said last: it advances only when the
-/// peer's program reads. `None` where the kernel does not know.
+/// Stream offset up to which the peer's receive window reaches, by its last ACK: it advances only
+/// when the peer's program reads. `None` if the kernel does not report it.
 pub fn peer_room_until(stream: &TcpStream) -> Option<u64> {
     let mut info = [0_u8; INFO_BYTES];
     let mut len = INFO_BYTES as libc::socklen_t;
@@ -32,7 +32,7 @@ pub fn peer_room_until(stream: &TcpStream) -> Option<u64> {
     Some(acked + u64::from(window))
 }
 
-/// Limits what the kernel keeps of what a peer does not read.
+/// Limits the bytes that the kernel buffers for a peer that does not read.
 ///
 /// # Errors
 ///
@@ -49,8 +49,8 @@ mod test {
 
     use super::*;
 
-    /// Sends `len` bytes in small pieces, which the peer reads at once or not at all. The share of
-    /// the second half of them by which its room advances.
+    /// Sends `len` bytes in small pieces, which the peer reads at once or not at all. Returns the
+    /// advance of the peer's window as a share of the second half.
     fn advances(len: usize, reads: bool) -> f64 {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -62,7 +62,7 @@ mod test {
                 if reads {
                     peer.read_exact(&mut [0; 500]).unwrap();
                 }
-                // The peer's answer comes by itself.
+                // Leaves time for the peer's ACK.
                 std::thread::sleep(Duration::from_micros(200));
             }
             std::thread::sleep(Duration::from_millis(50));

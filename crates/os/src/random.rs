@@ -3,7 +3,7 @@
 /// An unpredictable number.
 pub fn random() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: pointer and length are those of an array that outlives the call. This few bytes are
+    // SAFETY: pointer and length are those of an array that outlives the call. So few bytes are
     // never returned in part on a kernel with io_uring.
     let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     assert_eq!(got, 8, "the kernel has random numbers");

@@ -15,13 +15,13 @@ use crate::listener::Listener;
 use crate::sample;
 use crate::socket::{Chunk, End, Socket};
 
-/// The reactor of one core. A handle: clones are the same reactor.
+/// Reactor of one core. A handle: clones are the same reactor.
 pub trait Reactor: Clone {
     /// A connected socket on this core.
     type Socket: ReactorSocket;
     /// A listening socket on this core.
     type Listener: ReactorListener<Stream = Self::Stream>;
-    /// An accepted connection that is on no core yet.
+    /// An accepted connection that is not on a core yet.
     type Stream: ReactorStream;
 
     /// The time now.
@@ -38,10 +38,10 @@ pub trait Reactor: Clone {
     /// The core has failed and is unusable.
     fn turn(&self, until: Option<Nanos>, ready: &mut Vec<Token>) -> io::Result<()>;
 
-    /// No registered buffer is in use: the kernel may release them.
+    /// Unregisters all registered buffers, none of which is in use: the kernel may release them.
     fn forget_arenas(&self) {}
 
-    /// Nothing is in use: returns free memory of the process to the system.
+    /// Returns free memory of the process to the system, while nothing is in use.
     fn trim_heap(&self) {}
 
     /// Takes over an accepted connection and starts to receive on it.
@@ -57,22 +57,22 @@ pub trait ReactorSocket {
     /// Received bytes; dropping them returns their buffer to the core.
     type Chunk: Deref<Target = [u8]>;
 
-    /// Its token in the list of [`Reactor::turn`].
+    /// Token of the listener in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
-    /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
+    /// Next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
     fn receive(&self) -> Option<Self::Chunk>;
 
     /// Whether the stream has ended, once all received data was taken.
     fn ended(&self) -> Option<End>;
 
-    /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
+    /// Whether [`send`](Self::send) may be called. If not, an event signals when it may.
     fn can_send(&self) -> bool;
 
-    /// Sends a chain with the next turn and returns, in its place, the one sent before.
+    /// Sends a chain with the next turn, and replaces it with the one sent before.
     fn send(&self, chain: &mut Chain);
 
-    /// Receives at most this many bytes at a time, where that pays.
+    /// Receives at most this many bytes at a time, if that is faster.
     fn receive_at_most(&self, _bytes: usize) {}
 
     /// Whether the peer has neither closed nor broken the connection, as far as the system knows:
@@ -82,7 +82,7 @@ pub trait ReactorSocket {
     /// Makes the drop reset the connection (RST) rather than close it.
     fn reset_at_end(&self) {}
 
-    /// Length of the ring for zero-copy sends of chains like this one, if they pay.
+    /// Length of the ring for zero-copy sends of chains like this one, if they are faster.
     fn lap_bytes(&self, chain: &Chain) -> Option<usize>;
 }
 
@@ -91,10 +91,10 @@ pub trait ReactorListener {
     /// The accepted connection.
     type Stream;
 
-    /// Its token in the list of [`Reactor::turn`].
+    /// Token of the socket in the list of [`Reactor::turn`].
     fn token(&self) -> Token;
 
-    /// The next accepted connection, or the error of a failed accept; after that, none until
+    /// Next accepted connection, or the error of a failed accept; after that, none until
     /// [`resume`](Self::resume).
     fn accept(&self) -> Option<io::Result<Self::Stream>>;
 

@@ -8,22 +8,22 @@ use io_uring::types::BufRingEntry;
 
 use crate::ring::Ring;
 
-/// Length of one receive buffer: the data of 32 reads of 4 KiB fits in one, not in five.
+/// Size of one receive buffer: the data of 32 reads of 4 KiB fits in one, not in five.
 pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 /// Number of buffers of a core.
 const BUFFERS: u16 = 64;
-/// Fewest buffers offered to the kernel: 1 MiB, the size of an L2 cache. It fills them in turn, so
-/// with more each has left the cache before it is filled again.
+/// Minimum buffers offered to the kernel: 1 MiB, the size of an L2 cache. The kernel fills buffers
+/// in turn, so with more each has left the cache before it is filled again.
 const OFFERED_LEAST: u16 = 8;
-/// After this many turns without demand the kernel is offered half as many buffers.
+/// Number of turns without demand after which the kernel is offered half as many buffers.
 const TURNS_WITHOUT_WANT: u32 = 1024;
 /// The one group of provided buffers of a ring.
 pub(crate) const GROUP: u16 = 0;
 
-/// The receive buffers of one core.
+/// Receive buffers of one core.
 ///
-/// With multishot receive some of the free ones are in a provided buffer ring. Without, all are in
-/// a list, and each receive gets one.
+/// With multishot receive some of the free buffers are in a provided buffer ring. Without, all are
+/// in a list, and each receive gets one.
 pub(crate) struct ReceiveBuffers {
     bufs: Vec<Buf>,
     /// Free buffers outside of the ring, used last in, first out.
@@ -59,7 +59,7 @@ impl ReceiveBuffers {
         Ok(buffers)
     }
 
-    /// No buffers at all.
+    /// Creates a set without buffers.
     pub(crate) fn empty() -> ReceiveBuffers {
         ReceiveBuffers { bufs: Vec::new(), spare: Vec::new(), ring: None }
     }
@@ -138,7 +138,7 @@ impl Offered {
 
 /// The number of buffers to offer: as few as suffice.
 struct Demand {
-    /// Buffers wanted.
+    /// Buffers needed.
     wanted: u16,
     /// Buffers offered.
     offered: u16,

@@ -1,7 +1,7 @@
 //! The activity of a core, recorded for `--trace`.
 //!
-//! When off, each place checks an empty `Option`, a few times a turn; when on, it reads the clock
-//! twice.
+//! When off, each recorded operation checks an empty `Option`, a few times a turn; when on, each
+//! reads the clock twice.
 
 use block::{Activity, Doing, Nanos, Stretch};
 
@@ -52,7 +52,7 @@ impl CoreState {
         }
     }
 
-    /// Does `work`, and records it, if recording.
+    /// Runs `work`, and records it if recording is on.
     #[inline]
     pub(crate) fn timed<R>(&mut self, doing: Doing, work: impl FnOnce(&mut CoreState) -> R) -> R {
         let Some(record) = &self.record else { return work(self) };

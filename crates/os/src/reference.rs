@@ -1,9 +1,9 @@
-//! Zero-copy sends: when they pay, and how.
+//! Zero-copy sends: conditions and mechanism.
 //!
 //! A copying send writes into pages that the receiver has just read. If the receiver is another
 //! core of this host, getting these lines back is the most expensive part of a read: 450 ns for 4
 //! KiB, or 1800 ns between cores without a shared cache. Zero-copy avoids that; [`block::Lap`]
-//! explains what it takes. If the receiver is this core, its cache is ours, and copying is 5 %
+//! explains the requirements. If the receiver is this core, its cache is ours, and copying is 5 %
 //! faster.
 
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,15 +17,15 @@ use crate::socket::Socket;
 
 /// From this length on zero-copy is worth its two system calls and page pins.
 const WORTH_BYTES: usize = 32 << 10;
-/// A ring this long keeps the next data out of the receiver's caches, and has room for data not
-/// acknowledged yet.
+/// Length of a ring that keeps the next data out of the receiver's caches, and has room for
+/// unacknowledged data.
 const LAP_BYTES: usize = 4 << 20;
 /// Approximate total of a core's rings, and the shortest useful ring.
 const CORE_BYTES: usize = 8 << 20;
 const LEAST_BYTES: usize = 512 << 10;
 
-/// Before so many long chains nothing is known of the peer's CPU: both ends may still be moved to
-/// theirs, and a ring for zero-copy stays.
+/// Number of long chains before which the peer's CPU is unknown: both ends may still be moved to
+/// their CPUs, and a ring for zero-copy stays.
 const SETTLED_CHAINS: u32 = 16;
 
 /// Whether to send a chain zero-copy.
@@ -35,7 +35,7 @@ pub(crate) fn is_worth(chain: &Chain) -> bool {
 
 impl Socket {
     /// Length of the ring for zero-copy sends of chains like this one; `None` if impossible or not
-    /// worth it.
+    /// faster.
     pub fn lap_bytes(&self, chain: &Chain) -> Option<usize> {
         if chain.len_bytes() < WORTH_BYTES {
             return None;
@@ -71,13 +71,14 @@ pub(crate) fn incoming_cpu(socket: RawFd) -> Option<usize> {
 }
 
 impl CoreState {
-    /// Sends zero-copy what the socket takes now. True if that was all; the rest must be copied.
+    /// Sends as much as the socket accepts now, zero-copy. True if that was all; the rest must be
+    /// copied.
     pub(crate) fn send_by_reference(&mut self, index: u32) -> bool {
         let Some(pipe) = self.pipe.take().or_else(|| Pipe::new().ok()) else { return false };
         let socket = self.socket(index);
         socket.gather();
         // SAFETY: pieces sent zero-copy are returned to their ring, which keeps them until the peer
-        // has read them: `Chain::refer` tells it to.
+        // has read them, because of `Chain::refer`.
         let (sent, empty) = unsafe { pipe.send(socket.fd.as_raw_fd(), &socket.parts) };
         if sent > 0 {
             socket.chain.refer();

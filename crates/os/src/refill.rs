@@ -1,15 +1,15 @@
-//! The queue of sockets that wait for a receive buffer.
+//! Queue of sockets that wait for a receive buffer.
 //!
 //! Plain data without the kernel: real and simulated cores use it.
 
 use std::collections::VecDeque;
 
-/// How a waiting socket receives next.
+/// Next receive mode of a waiting socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arming {
-    /// Until no buffer is left: there are enough for all.
+    /// Receives until no buffer is left: there are enough for all.
     Multishot,
-    /// Once, into one buffer; then it waits again behind the others.
+    /// One receive, into one buffer; then the socket queues again after the others.
     Once,
 }
 
@@ -23,7 +23,7 @@ pub struct Refill {
 }
 
 impl Refill {
-    /// No socket waits.
+    /// Creates a queue without waiting sockets.
     pub fn new() -> Refill {
         Refill { waiting: VecDeque::with_capacity(1024) }
     }
@@ -45,7 +45,7 @@ impl Refill {
         self.waiting.retain(|waiting| *waiting != socket);
     }
 
-    /// How to arm the next sockets, and how many of them: as many as there are free buffers.
+    /// Arming of the next sockets, and their number: one per free buffer.
     pub fn plan(&self, free: usize) -> (Arming, usize) {
         let arming = if self.waiting.len() > free { Arming::Once } else { Arming::Multishot };
         (arming, self.waiting.len().min(free))
@@ -76,7 +76,7 @@ mod test {
             let (arming, count) = refill.plan(8);
             assert_eq!((arming, count), (Arming::Once, 8));
             let round: Vec<u32> = (0..count).map(|_| refill.take().unwrap()).collect();
-            // It has received, and wants more.
+            // The socket has received, and needs more.
             for socket in round {
                 served[socket as usize] += 1;
                 refill.wait(socket);

@@ -4,24 +4,24 @@ use std::fs;
 
 use crate::cpu::parse_list;
 
-/// An idle state of a CPU and how often it was in it, by Documentation/admin-guide/pm/cpuidle.rst.
+/// An idle state of a CPU and its usage, by Documentation/admin-guide/pm/cpuidle.rst.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdleState {
     /// Name of the state, such as `C6`.
     pub name: String,
-    /// How long it takes to leave it, in microseconds.
+    /// Exit latency of the state, in microseconds.
     pub exit_us: u64,
-    /// How often it was entered since boot.
+    /// Number of times that the state was entered since boot.
     pub entered: u64,
 }
 
 /// Rest of a CPU at an instant. `None` where unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// Its idle states; none where Linux has no driver for deeper ones than the first (`idle=poll`,
-    /// `cpuidle.off=1`), and `None` where it does not tell.
+    /// Idle states; empty if Linux has no driver for states deeper than the first (`idle=poll`,
+    /// `cpuidle.off=1`), and `None` if the system does not report them.
     pub states: Option<Vec<IdleState>>,
-    /// CPUs that are threads of the same core, itself among them.
+    /// CPUs that are threads of the same core, including this one.
     pub siblings: Option<Vec<usize>>,
 }
 
@@ -62,8 +62,8 @@ impl Rest {
     }
 }
 
-/// The driver of idle states, such as `intel_idle`; `haltpoll` is one of virtual machines, whose
-/// host decides how the CPU rests.
+/// Driver of idle states, such as `intel_idle`; `haltpoll` is one of virtual machines, whose host
+/// chooses the idle state.
 pub fn idle_driver() -> Option<String> {
     let text = fs::read_to_string(format!("/sys/devices/system/cpu/{DRIVER}")).ok()?;
     Some(text.trim().to_owned()).filter(|driver| !driver.is_empty() && driver != "none")

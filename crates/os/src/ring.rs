@@ -17,7 +17,7 @@ use crate::{cpu, pipe};
 const SUBMISSIONS: u32 = 512;
 /// Completion entries: a thousand sockets may have a receive and a send each.
 const COMPLETIONS: u32 = 4096;
-/// Descriptors that can be registered; beyond, plain ones are used.
+/// Maximum registered descriptors; further ones are used unregistered.
 const REGISTERED_FILES: u32 = 4096;
 /// Idle time in milliseconds after which the kernel's SQPOLL thread sleeps.
 const POLL_IDLE_MS: u32 = 100;
@@ -70,16 +70,16 @@ impl Features {
 /// Why a ring cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenRingError {
-    /// The kernel forbids it.
+    /// The kernel forbids io_uring.
     #[error(
         "io_uring is not permitted: set 'sysctl kernel.io_uring_disabled=0', or allow \
          io_uring_setup in the container's seccomp profile"
     )]
     Forbidden,
-    /// The kernel lacks it, or is too old.
+    /// The kernel has no io_uring, or an old one.
     #[error("this kernel has no io_uring that we can use: Linux 5.11 or newer is needed")]
     Missing,
-    /// It does not support passthrough commands.
+    /// The ring does not support passthrough commands.
     #[error("this kernel takes no NVMe commands through io_uring: Linux 5.19 or newer is needed")]
     Commands,
     /// Too few descriptors.
@@ -110,7 +110,7 @@ impl From<io::Error> for OpenRingError {
     }
 }
 
-/// An io_uring and its features. Belongs to the thread that created it.
+/// An io_uring and its features. The ring belongs to the thread that created it.
 pub(crate) struct Ring {
     uring: IoUring,
     pub(crate) features: Features,
@@ -134,7 +134,7 @@ impl Ring {
         // SEND_ZC came with Linux 6.0, as did multishot receive, which cannot be probed.
         features.multishot_receive &= probe.is_supported(opcode::SendZc::CODE);
         features.send_by_reference &= pipe::can_refer();
-        // Both came with the same release, and discards cannot be probed.
+        // Discards cannot be probed, but came in the same release as minimum timeouts.
         features.discards &= params.is_feature_min_timeout();
         Ok(Ring::with_tables(uring, features))
     }
@@ -167,7 +167,7 @@ impl Ring {
     }
 
     /// Index of a buffer's registered arena, which saves pinning its pages for each I/O. Registers
-    /// it if necessary; `None` if that fails, such as at the limit of locked memory.
+    /// the arena if necessary; `None` if that fails, such as at the limit of locked memory.
     pub(crate) fn arena_of(&mut self, buf: &Buf) -> Option<u16> {
         let at = buf.as_ptr() as usize;
         let known = self.arenas.iter().position(|arena| arena.range().contains(&at));
@@ -199,11 +199,11 @@ impl Ring {
     }
 
     /// Unregisters all arenas, so that their memory can be freed. The next I/O registers them
-    /// again. No I/O on one may be in flight.
+    /// again. No I/O on an arena may be in flight.
     pub(crate) fn forget_arenas(&mut self) {
         let none = libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 };
         while let Some(index) = self.arenas.len().checked_sub(1) {
-            // SAFETY: an empty entry has no memory. The one before it is held until the next line.
+            // SAFETY: an empty entry has no memory. The previous arena is held until the next line.
             let forgotten = unsafe {
                 self.uring.submitter().register_buffers_update(index as u32, &[none], None)
             };
@@ -228,7 +228,8 @@ impl Ring {
     /// Queues an operation.
     ///
     /// # Safety
-    /// Whatever the entry points to stays valid and untouched until its completion was taken.
+    /// The memory that the entry points to stays valid and untouched until its completion was
+    /// taken.
     pub(crate) unsafe fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
             // SAFETY: the caller's promise.
@@ -264,7 +265,7 @@ impl Ring {
         !self.uring.completion().is_empty()
     }
 
-    /// Submits what is queued and runs completions, without waiting.
+    /// Submits queued operations and runs completions, without waiting.
     pub(crate) fn enter(&mut self) -> io::Result<()> {
         const GET_EVENTS: u32 = 1;
         let queued = self.uring.submission().len() as u32;
@@ -274,12 +275,12 @@ impl Ring {
         tolerate(entered.map(drop))
     }
 
-    /// Submits what is queued, and nothing else.
+    /// Submits queued operations, and nothing else.
     pub(crate) fn submit(&mut self) -> io::Result<()> {
         tolerate(self.uring.submitter().submit().map(drop))
     }
 
-    /// Submits what is queued and sleeps until a completion or the timeout.
+    /// Submits queued operations and sleeps until a completion or the timeout.
     pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> io::Result<()> {
         let span = timeout.map(|timeout| {
             Timespec::new().sec(timeout.0 / 1_000_000_000).nsec((timeout.0 % 1_000_000_000) as u32)
@@ -305,13 +306,13 @@ where
     C: io_uring::cqueue::EntryMarker,
 {
     builder.setup_sqpoll(POLL_IDLE_MS);
-    // Unpinned, the SQPOLL thread would spin on the CPU of the thread that it serves.
+    // Unpinned, the SQPOLL thread would spin on the CPU of its submitter.
     if let Some(cpu) = cpu::neighbour() {
         builder.setup_sqpoll_cpu(cpu as u32);
     }
 }
 
-/// A signal, a time-out and a full completion queue are not errors: the loop calls again.
+/// Ignores a signal, a time-out and a full completion queue, after which the loop calls again.
 pub(crate) fn tolerate(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error)
@@ -326,7 +327,7 @@ pub(crate) fn tolerate(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Builds the ring with the best supported flags; returns which of defer and coop it has.
+/// Builds the ring with the best supported flags; returns whether it has defer and coop.
 fn build(allowed: Features) -> Result<(IoUring, bool, bool), OpenRingError> {
     let mut last = None;
     for (defer, coop, plain) in

@@ -38,7 +38,8 @@ pub fn threads_named(names: &[String]) -> Vec<i32> {
     tasks.filter(is_one).filter_map(number).collect()
 }
 
-/// How long the calling thread has waited in the run queue since it started; `None` where unknown.
+/// Time for which the calling thread has waited in the run queue since it started; `None` if
+/// unknown.
 pub fn waited_for_processor() -> Option<Nanos> {
     // Time on a CPU, time waiting for one, and number of time slices: proc(5).
     let stat = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
@@ -52,16 +53,16 @@ pub fn thread_cpu(thread: i32) -> io::Result<Nanos> {
     clock_of((!thread << 3) | 0b110)
 }
 
-/// CPU time of all threads of a process, ended ones included.
+/// CPU time of all threads of a process, including ended ones.
 pub fn process_cpu(process: u32) -> io::Result<Nanos> {
     let process = i32::try_from(process).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // The same without the bit for "per thread".
+    // The clock of the process: without the bit for "per thread".
     clock_of((!process << 3) | 0b010)
 }
 
 fn clock_of(clock: i32) -> io::Result<Nanos> {
     let mut span = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the struct that we own, or refuses a clock that it does not know.
+    // SAFETY: the kernel fills the struct that we own, or refuses an unknown clock.
     let result = unsafe { libc::clock_gettime(clock, &mut span) };
     if result != 0 {
         return Err(io::Error::last_os_error());
@@ -80,13 +81,12 @@ pub struct ThreadUse {
     pub minor_faults: u64,
     /// Major page faults.
     pub major_faults: u64,
-    /// Time in which it could have run, and waited for a processor, in seconds; `None` where the
-    /// kernel does not count it.
+    /// Time in the run queue, in seconds; `None` if the kernel does not count it.
     pub waited_s: Option<f64>,
 }
 
 impl ThreadUse {
-    /// Of a thread; `None` if it has ended.
+    /// Use of a thread; `None` if it has ended.
     pub fn of(thread: i32) -> Option<ThreadUse> {
         let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
         let used = ThreadUse::parse(&read("stat")?, &read("status")?)?;
@@ -115,8 +115,7 @@ impl ThreadUse {
     }
 }
 
-/// The second of the numbers of `schedstat`, in nanoseconds there (sched-stats of the kernel): for
-/// how long a thread was ready and did not run.
+/// Run delay: the second number of `schedstat`, in nanoseconds there (the kernel's sched-stats).
 fn run_delay_s(schedstat: &str) -> Option<f64> {
     let ns: u64 = schedstat.split_whitespace().nth(1)?.parse().ok()?;
     Some(ns as f64 / 1e9)

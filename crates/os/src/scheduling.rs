@@ -1,4 +1,4 @@
-//! Scheduling of the threads of this process, as the kernel shows it.
+//! Scheduling of the threads of this process, as reported by the kernel.
 
 use std::fs;
 
@@ -9,22 +9,22 @@ pub struct Scheduling {
     pub thread: u32,
     /// Name of the thread.
     pub name: String,
-    /// Scheduling class: [`OTHER`](Self::OTHER), or another word of sched(7).
+    /// Scheduling class: [`OTHER`](Self::OTHER), or another name in sched(7).
     pub class: &'static str,
     /// Nice value, −20 to 19.
     pub nice: i32,
-    /// CPUs that it may run on, as a list.
+    /// CPUs of the thread's affinity, as a list.
     pub cpus: String,
 }
 
-/// Most threads that are looked at: more take longer to look at than they are worth.
+/// Maximum threads that are inspected: more take longer than the result is worth.
 const THREADS_MAX: usize = 256;
 
 impl Scheduling {
-    /// The class of threads that nobody gave another one.
+    /// Default scheduling class.
     pub const OTHER: &str = "SCHED_OTHER";
 
-    /// The scheduling of each thread of this process, without those that the kernel made for it.
+    /// Scheduling of each thread of this process, without threads that the kernel created for it.
     pub fn of_threads() -> Vec<Scheduling> {
         let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
         let one = |task: fs::DirEntry| {
@@ -38,7 +38,7 @@ impl Scheduling {
     fn parse(stat: &str, status: &str) -> Option<Scheduling> {
         let (front, back) = stat.rsplit_once(") ")?;
         let (thread, name) = front.split_once(" (")?;
-        // proc(5) numbers fields from 1, and the first one behind the name is field 3.
+        // proc(5) numbers fields from 1, and the first one after the name is field 3.
         let fields: Vec<&str> = back.split_whitespace().collect();
         let field = |number: usize| fields.get(number - 3)?.parse::<i64>().ok();
         let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;

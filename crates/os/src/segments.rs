@@ -1,5 +1,5 @@
-//! TCP segments and round trips of this process's own connections, by `TCP_INFO`: what the whole
-//! host sent is no evidence of one program's network.
+//! TCP segments and round trips of this process's own connections, from `TCP_INFO`: counters of the
+//! whole host are no evidence of one program's network.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,20 +14,21 @@ const SEGS_OUT: usize = 136;
 const MIN_RTT: usize = 148;
 const INFO_BYTES: usize = 152;
 
-/// Segments of a connection since it was made, and its shortest round trip.
+/// Segments of a connection since it was established, and its minimum round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segments {
     /// Sent for the first time.
     pub sent: u64,
     /// Sent again.
     pub again: u64,
-    /// Shortest round trip between the kernels of both ends, in the last five minutes; `None` where
+    /// Minimum round trip between the kernels of both ends, in the last five minutes; `None` if
     /// none was measured.
     pub shortest: Option<Nanos>,
 }
 
-/// Segments of each TCP connection that this process began, by the number of its socket. Those that
-/// others made to its listeners, such as viewers of its page, are left out.
+/// Segments of each TCP connection that this process initiated, by the inode of its socket.
+/// Connections that peers made to this process's listeners, such as viewers of its page, are left
+/// out.
 pub fn own_segments() -> BTreeMap<u64, Segments> {
     let entries = fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let sockets: Vec<(i32, u64)> = entries
@@ -46,7 +47,7 @@ pub fn own_segments() -> BTreeMap<u64, Segments> {
     begun.filter_map(|(socket, inode)| Some((*inode, segments_of(*socket)?))).collect()
 }
 
-/// A socket option of so many bytes; `None` of anything else than such a socket.
+/// A socket option of `BYTES` bytes; `None` if the file is no such socket.
 fn option<const BYTES: usize>(socket: i32, level: i32, name: i32) -> Option<[u8; BYTES]> {
     let mut value = [0; BYTES];
     let mut len = BYTES as libc::socklen_t;
@@ -82,7 +83,7 @@ fn local_port(socket: i32) -> Option<u16> {
     // socket.
     let result = unsafe { libc::getsockname(socket, address.as_mut_ptr().cast(), &mut len) };
     let family = i32::from(u16::from_ne_bytes([address[0], address[1]]));
-    // The port has the same place in both families.
+    // The port is at the same offset in both families.
     let is_internet = result == 0 && [libc::AF_INET, libc::AF_INET6].contains(&family);
     is_internet.then(|| u16::from_be_bytes([address[2], address[3]]))
 }
@@ -107,7 +108,7 @@ mod test {
         let now = own_segments();
         let new: Vec<&Segments> =
             now.iter().filter(|(inode, _)| !before.contains_key(inode)).map(|it| it.1).collect();
-        // Tests beside this one may have connections of their own.
+        // Concurrent tests may have their own connections.
         assert!(new.iter().any(|it| it.sent >= 6 && it.sent < 50), "{new:?}");
         let short = |it: &&&Segments| it.shortest.is_some_and(|it| it < Nanos::from_secs(1));
         assert!(new.iter().any(|it| short(&it)), "{new:?}");

@@ -1,17 +1,18 @@
-//! What signals do to this process before it handles them.
+//! Dispositions of signals in this process before it handles them.
 
-/// Those that ask for an end.
+/// Signals that request a stop.
 const HEEDED: [libc::c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// Has the signals that ask for an end do so from now on. A process inherits that they are ignored
-/// or blocked: a shell has SIGINT ignored for what it starts with `&`, and a signal that comes
-/// before it is handled would be lost. SIGHUP stays as it is: `nohup` says that it is not meant.
+/// Resets the signals that request a stop to their default action, and unblocks them. A process
+/// inherits ignored and blocked signals: a shell ignores SIGINT in commands started with `&`, and a
+/// signal before its handler is installed would be lost. SIGHUP stays as it is, because `nohup`
+/// ignores it on purpose.
 ///
-/// The first call of a program, before it has threads or handlers.
+/// Must be the first call of a program, before it has threads or handlers.
 pub fn heed_signals() {
     for signal in HEEDED {
         // SAFETY: a system call with numbers. The default action runs no code of this program, and
-        // one that is handled is not changed.
+        // a signal with a handler is not changed.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             let known = libc::sigaction(signal, std::ptr::null(), &mut before) == 0;
@@ -27,7 +28,7 @@ pub fn heed_signals() {
         for signal in HEEDED {
             libc::sigaddset(&mut set, signal);
         }
-        // Threads inherit it from this one.
+        // New threads inherit the mask from this one.
         libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
     }
 }
@@ -51,7 +52,7 @@ mod test {
         HEEDED.iter().map(one).collect()
     }
 
-    /// By a process of its own: the others of this one may be interrupted.
+    /// Runs in a separate process: other tests of this one may be interrupted.
     #[test]
     fn signals_that_are_ignored_or_blocked_are_heeded() {
         const VARIABLE: &str = "DRUMFIRE_TEST_SIGNALS";

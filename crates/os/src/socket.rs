@@ -27,7 +27,7 @@ pub struct Socket {
     pub(crate) index: u32,
 }
 
-/// How the incoming stream of a socket ended.
+/// End of the incoming stream of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The peer closed the connection (FIN).
@@ -69,12 +69,12 @@ impl Socket {
         Ok(Socket { core: core.clone(), index })
     }
 
-    /// Its token in the list of [`Core::turn`].
+    /// Token of the socket in the list of [`Core::turn`].
     pub fn token(&self) -> Token {
         Token(self.index)
     }
 
-    /// The next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
+    /// Next bytes that arrived, in order. They occupy a shared buffer: consume them soon.
     pub fn receive(&self) -> Option<Chunk> {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -106,8 +106,8 @@ impl Socket {
     }
 
     /// Limits one system call to this many bytes, at least one: while the owner handles one part of
-    /// a response, the peer works on what the last part triggered. Receives of the ring come in
-    /// parts anyway.
+    /// a response, the peer handles the requests that the last part triggered. Receives of the ring
+    /// come in parts anyway.
     pub fn receive_at_most(&self, bytes: usize) {
         self.core.state.borrow_mut().socket(self.index).receive_max = bytes.max(1);
     }
@@ -119,7 +119,7 @@ impl Socket {
         socket.ended.filter(|_| socket.chunks.is_empty() && socket.arrived.is_none())
     }
 
-    /// Whether [`send`](Self::send) may be called. If not, an event tells when it may.
+    /// Whether [`send`](Self::send) may be called. If not, an event signals when it may.
     pub fn can_send(&self) -> bool {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -127,10 +127,9 @@ impl Socket {
         !socket.sending
     }
 
-    /// Sends a chain with the next turn and returns, in its place, the one sent before. Buffers of
-    /// the core's pool return there once sent: otherwise a thousand idle connections would hold a
-    /// large one each. Only if [`can_send`](Self::can_send): two sends of one socket could be
-    /// reordered.
+    /// Sends a chain with the next turn, and replaces it with the one sent before. Buffers of the
+    /// core's pool return there once sent: otherwise a thousand idle connections would hold a large
+    /// one each. Only if [`can_send`](Self::can_send): two sends of one socket could be reordered.
     pub fn send(&self, chain: &mut Chain) {
         let mut state = self.core.state.borrow_mut();
         let socket = state.socket(self.index);
@@ -174,9 +173,9 @@ pub fn connect(address: SocketAddr, timeout: Duration) -> io::Result<TcpStream> 
     Ok(socket.into())
 }
 
-/// Avoids congestion control with pacing on connections within this host. Its timers cost 20 % of
-/// the rate there, without any congestion. Only before the connection: once started, pacing stays
-/// on whatever the algorithm.
+/// Avoids congestion control with pacing on connections within this host. Pacing timers cost 20 %
+/// of the rate there, without any congestion. To be called before the connection: once started,
+/// pacing stays on with any algorithm.
 pub(crate) fn avoid_pacing(socket: &socket2::Socket, address: SocketAddr) {
     if address.ip().is_loopback() {
         // Without cubic, the system's default stays.
@@ -193,7 +192,7 @@ pub struct Chunk {
 enum Bytes {
     /// In a buffer shared by all sockets of the core.
     Shared { address: *const u8, id: u16, len: u32 },
-    /// In a buffer of its own; present until the drop.
+    /// A buffer of this chunk alone; present until the drop.
     Own(Option<Arrival>),
 }
 
@@ -202,7 +201,7 @@ impl Deref for Chunk {
     fn deref(&self) -> &[u8] {
         match &self.bytes {
             // SAFETY: the kernel filled `len` bytes of this buffer and does not touch it again
-            // until it is given back in the drop; it lives as long as the core that we hold.
+            // until the drop returns it; the buffer lives as long as the core that we hold.
             Bytes::Shared { address, len, .. } => unsafe {
                 std::slice::from_raw_parts(*address, *len as usize)
             },
@@ -234,7 +233,7 @@ pub(crate) struct SocketState {
     pub(crate) watched: bool,
     /// A receive is armed.
     receiving: bool,
-    /// It is on the list of sockets that wait for a buffer.
+    /// The socket is on the list of sockets that wait for a buffer.
     pub(crate) waits: bool,
     /// Received buffers not yet taken by the owner: (buffer, length).
     chunks: VecDeque<(u16, u32)>,
@@ -245,17 +244,17 @@ pub(crate) struct SocketState {
     wants_send: bool,
     /// Limit of one direct receive in bytes.
     pub(crate) receive_max: usize,
-    /// Long chains sent while it is unknown whether the peer is local.
+    /// Long chains sent while the location of the peer is unknown.
     pub(crate) long_chains: u32,
-    /// The peer was on another CPU when that was last asked.
+    /// The peer was on another CPU at the last check.
     pub(crate) was_apart: bool,
     /// The message header and its iovecs, which the kernel reads while a send is in flight.
     message: Box<libc::msghdr>,
     pub(crate) parts: Vec<libc::iovec>,
     pub(crate) ended: Option<End>,
-    /// The owner has dropped it: the slot is freed once no operation is in flight.
+    /// The owner has dropped the socket: the slot is freed once no operation is in flight.
     pub(crate) dropped: bool,
-    /// It ends with a reset.
+    /// The connection ends with a reset.
     resets: bool,
     pub(crate) ready: bool,
 }
@@ -321,7 +320,7 @@ impl CoreState {
         }
     }
 
-    /// Arms a receive on this socket, for which there is a buffer.
+    /// Arms a receive on this socket with a free buffer.
     pub(crate) fn arm_receive(&mut self, index: u32, arming: Arming) {
         let multishot = self.ring().features.multishot_receive;
         let socket = self.socket(index);
@@ -341,7 +340,8 @@ impl CoreState {
             (entry.build(), u32::from(id))
         };
         self.socket(index).receiving = true;
-        // SAFETY: the buffers belong to the core and are given to nobody else until the completion.
+        // SAFETY: the buffers belong to the core and are not used by anything else until the
+        // completion.
         let pushed = unsafe { self.push(entry, Kind::Receive, index, part) };
         if let Err(error) = pushed {
             self.socket(index).receiving = false;
@@ -367,7 +367,7 @@ impl CoreState {
         }
         match result {
             0 => self.end_socket(index, End::Closed),
-            // It has had its turn.
+            // The socket has had its turn.
             1.. if !more && multishot => self.wait_for_buffer(index),
             1.. if !more && result as usize == BUFFER_BYTES => self.wait_for_buffer(index),
             1.. if !more => self.begin_on_ring(index),
@@ -421,14 +421,14 @@ impl CoreState {
         self.free_socket(index);
     }
 
-    /// The kernel has taken all of a chain.
+    /// Recycles a chain that the kernel has accepted completely.
     fn recycle_sent(&mut self, index: u32) {
         if let Slot::Socket(socket) = &mut self.slots[index as usize] {
             socket.chain.recycle_sent(&self.pool);
         }
     }
 
-    /// The owner or the core is being dropped: cancels operations in flight.
+    /// Cancels operations in flight, because the owner or the core is being dropped.
     pub(crate) fn close_socket(&mut self, index: u32) {
         let socket = self.socket(index);
         if !std::mem::replace(&mut socket.dropped, true) {

@@ -28,40 +28,41 @@ pub struct Stack {
     layers: Vec<String>,
     /// The path down to memory of this host.
     memory: Option<String>,
-    /// The path down to a layer below which nothing is known.
+    /// Path down to a layer below which nothing is known.
     hidden: Option<String>,
     /// A loop device that uses the page cache of its file.
     cached: Option<String>,
-    /// The backing store that a server of this project tells.
+    /// Backing store reported by a server of this project.
     backing: Option<Backing>,
     /// All block devices, from the top down.
     pub devices: Vec<Device>,
-    /// Block devices by level: a device is above those that it is made of, or whose file it shows.
+    /// Block devices by level: a device is above those on which it is stacked, or whose file it
+    /// serves.
     pub levels: Vec<Vec<Device>>,
     /// The level of the devices that come next.
     level: usize,
-    /// The uppermost one, if all I/O of the file passes it.
+    /// Uppermost device, if all I/O of the file passes it.
     pub top: Option<Device>,
-    /// Every layer is known.
+    /// Whether every layer is known.
     pub is_whole: bool,
     /// I/O is charged to the calling process.
     pub is_charged: bool,
 }
 
 impl Stack {
-    /// Of an open file or device.
+    /// Stack of an open file or device.
     pub fn of(file: &File) -> Stack {
         let mut stack = Stack { is_whole: true, is_charged: true, ..Stack::default() };
         stack.file(file);
         stack
     }
 
-    /// The layers down to memory of this host, if there is any: "loop0 on /a/file on tmpfs".
+    /// Layers down to memory of this host, if there is any: "loop0 on /a/file on tmpfs".
     pub fn memory(&self) -> Option<&str> {
         self.memory.as_deref()
     }
 
-    /// The layers down to the first one below which nothing is known, if there is one: "loop0 on
+    /// Layers down to the first one below which nothing is known, if there is one: "loop0 on
     /// /memfd:x (deleted)".
     pub fn hidden(&self) -> Option<&str> {
         self.hidden.as_deref()
@@ -72,8 +73,8 @@ impl Stack {
         self.cached.as_deref()
     }
 
-    /// The backing store that a layer says it has: a file that `attach` serves, or a disk of a
-    /// target of this project.
+    /// Backing store reported by a layer: a file that `attach` serves, or a disk of a target of
+    /// this project.
     pub fn backing(&self) -> Option<&Backing> {
         self.backing.as_ref()
     }
@@ -171,8 +172,8 @@ impl Stack {
         self.level -= 1;
     }
 
-    /// The file of a loop device. One that was deleted, or hidden by another mount, is identified
-    /// by the device number of its file system.
+    /// File of a loop device. A deleted file, or one hidden by another mount, is identified by the
+    /// device number of its file system.
     fn loop_file(&mut self, device: &Device, path: &Path) {
         let number = device.backing_number();
         let same = |file: &File| {
@@ -212,7 +213,7 @@ impl Stack {
         room
     }
 
-    /// What is below is not known.
+    /// Marks the lower layers as unknown.
     fn end_of_sight(&mut self) {
         self.is_whole = false;
         self.hidden.get_or_insert_with(|| match self.layers.is_empty() {
@@ -221,7 +222,7 @@ impl Stack {
         });
     }
 
-    /// A layer says what its backing store is; of several layers the worst counts.
+    /// Records a layer's report of its backing store; of several reports the worst counts.
     fn told(&mut self, backing: Option<Backing>) {
         let Some(backing) = backing else { return };
         self.backing = Some(match self.backing.take() {
@@ -240,8 +241,7 @@ fn attached(mount: &Mount) -> Option<Backing> {
     Backing::of_product(mount.source.to_str().filter(|_| mount.system == ATTACHED)?)
 }
 
-/// The file that an overlay shows: of the upper file system, else of the first lower one that has
-/// it.
+/// File behind an overlay: of the upper file system, else of the first lower one that has it.
 fn layer(mount: &Mount, file: &File) -> Option<File> {
     let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let below = path.strip_prefix(&mount.point).ok()?;

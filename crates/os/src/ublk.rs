@@ -33,7 +33,7 @@ pub struct UblkQueue {
 /// A request of the kernel.
 #[derive(Debug)]
 pub struct UblkRequest {
-    /// Identifies it within its queue until its completion.
+    /// Tag of the request within its queue until its completion.
     pub tag: u16,
     /// The operation.
     pub op: UblkOp,
@@ -43,7 +43,8 @@ pub struct UblkRequest {
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// The data of a write, or room for that of a read. As long as the device's longest request.
+    /// Data of a write, or space for those of a read. The buffer has the size of the device's
+    /// longest request.
     pub buf: Buf,
 }
 
@@ -86,8 +87,8 @@ impl UblkQueue {
     /// There is no such queue.
     pub fn open(core: &Core, device: &UblkDevice, queue: u16) -> io::Result<UblkQueue> {
         assert!(queue < device.info.queues, "queue {queue} of {}", device.info.queues);
-        // Writeback through this device for memory reclaim must not wait for this thread.
-        // SAFETY: a system call without pointers. Without CAP_SYS_RESOURCE it is refused.
+        // Writeback through this device for memory reclaim must not wait for this thread. SAFETY: a
+        // system call without pointers. Without CAP_SYS_RESOURCE the call is refused.
         unsafe { libc::prctl(IO_FLUSHER, 1 as libc::c_ulong, 0, 0, 0) };
         let depth = device.info.depth;
         let area = Area::map(&device.file, queue, depth)?;
@@ -195,7 +196,7 @@ impl CoreState {
         }
     }
 
-    /// A command has completed.
+    /// Handles a completed command.
     pub(crate) fn ublk_done(&mut self, index: u32, tag: u32, result: i32) {
         let ublk = self.ublk(index);
         match result {
@@ -221,7 +222,7 @@ impl Area {
         let bytes = pages_of(depth.into()) as usize;
         let at = (u64::from(queue) * pages_of(DEPTH_MOST)) as libc::off_t;
         let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
-        // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
+        // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
         let base = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ, flags, file.as_raw_fd(), at)
         };
@@ -232,7 +233,7 @@ impl Area {
         Ok(Area { base, bytes, depth })
     }
 
-    /// The request of a tag whose command completed.
+    /// Request of a tag whose command completed.
     fn request(&self, tag: u16, buf: Buf) -> UblkRequest {
         assert!(tag < self.depth, "tag {tag} of {}", self.depth);
         // SAFETY: the mapping holds `depth` aligned descriptors, any bytes of which are valid. The
@@ -256,7 +257,7 @@ impl Area {
 
 impl Drop for Area {
     fn drop(&mut self) {
-        // SAFETY: the mapping of `map`, which nobody refers to any more.
+        // SAFETY: the mapping of `map`, to which there are no references any more.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

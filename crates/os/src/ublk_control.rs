@@ -1,7 +1,7 @@
 //! `/dev/ublk-control`: creates and deletes block devices served by this process.
 //!
 //! Layouts are those of Linux's `include/uapi/linux/ublk_cmd.h`. [`UblkQueue`](crate::UblkQueue)
-//! has the requests.
+//! handles the requests.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -67,22 +67,22 @@ pub struct UblkInfo {
     pub max_bytes: u32,
     /// Whether the block device exists now.
     pub is_live: bool,
-    /// User data of its creator, kept by the kernel.
+    /// User data of the device's creator, stored by the kernel.
     pub mark: u64,
 }
 
 /// Parameters of a new device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UblkWish {
-    /// Its number; by default the first free one.
+    /// Number of the device; by default the first free one.
     pub number: Option<u32>,
     /// Number of queues, limited to the number of CPUs.
     pub queues: u16,
-    /// Depth of each queue, 4096 at most.
+    /// Depth of each queue, at most 4096.
     pub depth: u16,
-    /// Longest request in bytes, whole pages.
+    /// Maximum request in bytes, whole pages.
     pub max_bytes: u32,
-    /// User data to be kept with it.
+    /// User data that the kernel stores with the device.
     pub mark: u64,
 }
 
@@ -95,9 +95,9 @@ pub struct UblkShape {
     pub block_bytes: u32,
     /// Physical block size, not smaller.
     pub physical_bytes: u32,
-    /// Whether it is read-only.
+    /// Whether the device is read-only.
     pub read_only: bool,
-    /// Whether it has a volatile write cache: it then gets flushes and FUA.
+    /// Whether the device has a volatile write cache: it then gets flushes and FUA.
     pub volatile: bool,
     /// Longest request in bytes.
     pub max_bytes: u32,
@@ -114,7 +114,7 @@ pub struct UblkDevice {
 }
 
 impl UblkDevice {
-    /// Another handle of it.
+    /// Another handle of the device.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl UblkControl {
     ///
     /// # Errors
     ///
-    /// It does not exist, access is denied, or the kernel creates no ring.
+    /// The control device does not exist, access is denied, or the kernel creates no ring.
     pub fn open() -> io::Result<UblkControl> {
         let file = OpenOptions::new().read(true).write(true).open(CONTROL)?;
         let ring = IoUring::builder().build(4)?;
@@ -155,7 +155,7 @@ impl UblkControl {
         match OpenOptions::new().read(true).write(true).open(&node) {
             Ok(file) => Ok(UblkDevice { file, info }),
             Err(error) => {
-                // Nobody has seen it yet.
+                // No program has seen the device yet.
                 let _ = self.delete(info.number);
                 Err(io::Error::new(error.kind(), format!("{node}: {error}")))
             }
@@ -171,7 +171,7 @@ impl UblkControl {
         self.command(SET_PARAMS, number, 0, &mut params(shape)).map(drop)
     }
 
-    /// The CPUs whose requests use a queue.
+    /// CPUs whose requests use a queue.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ impl UblkControl {
         Ok((0..CPUS_MOST).filter(has).collect())
     }
 
-    /// Starts the block device, once all its queues fetch requests. They must be served meanwhile:
-    /// the kernel scans for partitions.
+    /// Starts the block device, once all its queues fetch requests. Requests must be served
+    /// meanwhile: the kernel scans for partitions.
     ///
     /// # Errors
     ///
@@ -197,14 +197,14 @@ impl UblkControl {
     ///
     /// # Errors
     ///
-    /// `ENODEV` if there is none.
+    /// `ENODEV` if there is no such device.
     pub fn info(&mut self, number: u32) -> io::Result<UblkInfo> {
         let mut info = [0; INFO_BYTES];
         self.command(GET_DEV_INFO, number, 0, &mut info)?;
         Ok(parse(&info))
     }
 
-    /// Stops the block device, whoever has it open, once its requests are complete. Its queues then
+    /// Stops the block device, even if it is open, once its requests are complete. Its queues then
     /// end.
     ///
     /// # Errors
@@ -214,12 +214,12 @@ impl UblkControl {
         self.command(STOP_DEV, number, 0, &mut []).map(drop)
     }
 
-    /// Deletes a device. Its number is free once nobody has its nodes open; from Linux 6.9 on this
-    /// does not wait for that.
+    /// Deletes a device. The number is free once the device's nodes are closed; from Linux 6.9 on
+    /// the call does not wait for this.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if there is none.
+    /// `ENODEV` if there is no such device.
     pub fn delete(&mut self, number: u32) -> io::Result<()> {
         let deleted = self.command(DEL_DEV_ASYNC, number, 0, &mut []);
         match deleted.as_ref().map_err(io::Error::raw_os_error) {

@@ -1,4 +1,4 @@
-//! How a core waits: it spins, yields its CPU, and sleeps.
+//! Wait of a core: spins, yields its CPU, and sleeps.
 
 use std::io;
 
@@ -6,22 +6,23 @@ use block::{Doing, Nanos};
 
 use crate::core::{Core, CoreState};
 
-/// Least spin time of an idle loop before it sleeps. Waking a sleeping vCPU takes 24 to 130 µs,
+/// Minimum spin time of an idle loop before it sleeps. Waking a sleeping vCPU takes 24 to 130 µs,
 /// more than an exchange; an idle loop pays this once after its last message.
 const SPIN: Nanos = Nanos(50_000);
-/// Longest spin time, if it worked as long before. The waking side pays, too: a CPU-bound
+/// Maximum spin time, if the core worked as long before. The waking side pays, too: a CPU-bound
 /// `nvmf_tgt` spent 70 to 100 ns of 2.3 µs a write while our initiator slept in between.
 const LONG_SPIN: Nanos = Nanos(400_000);
 /// One of this many pauses of a spin yields, so that two loops can share a core.
 const PAUSES_PER_YIELD: u32 = 16;
-/// Within this time after a sleep as long, a core yields at its first pause: the idle target that
-/// it sent a request to sleeps on this CPU, and the pauses take 20 µs to 45 µs with cold caches.
+/// Time after a sleep of at least this length in which a core yields at its first pause: the idle
+/// target of its request sleeps on this CPU, and the pauses take 20 µs to 45 µs with cold caches.
 const REST: Nanos = Nanos(1_000_000);
 /// Before a deadline a core spins for this long: sleeps end late by the slack of timers and vCPUs.
 const PRECISION: Nanos = Nanos(100_000);
-/// The same beside CPU-bound threads: the CPU is awake then, and they lose what it spins.
+/// Precision if CPU-bound threads compete: the CPU is awake then, and spinning takes CPU time from
+/// them.
 const CROWDED_PRECISION: Nanos = Nanos(20_000);
-/// A sleep with this much left ends a [`LONG_LEAD`] early, and so does the wait, so that the core's
+/// Minimum remaining sleep that ends a [`LONG_LEAD`] early, as does the wait, so that the core's
 /// owner runs its loop once and warms the caches. This saved 10 µs of first I/Os after 100 ms.
 const LONG: Nanos = Nanos::from_millis(10);
 const LONG_LEAD: Nanos = Nanos(200_000);
@@ -31,7 +32,7 @@ const LONG_LEAD: Nanos = Nanos(200_000);
 /// 30 ms, medians of 90 such spans and more, spinning and asleep: 172 and 146 with 16 in flight,
 /// 174 and 170 with 32, 189 and 253 with 64 (2 vCPUs, AMD EPYC, Linux 6.18).
 const SLEEPS_FROM_IN_FLIGHT: usize = 40;
-/// With at most this many connections a long yield was not a peer's turn.
+/// Maximum connections with which a long yield was not a peer's turn.
 const FEW_SOCKETS: usize = 4;
 
 impl Core {
@@ -56,7 +57,7 @@ impl Core {
         Ok(())
     }
 
-    /// The same; returns the time, as far as it was read.
+    /// Like [`wait`](Self::wait); returns the time, as far as it was read.
     fn wait_for_events(
         &self,
         state: &mut CoreState,
@@ -65,10 +66,10 @@ impl Core {
     ) -> io::Result<Nanos> {
         let mut now = start;
         let mut pauses = if state.patience.has_rested(now) { PAUSES_PER_YIELD - 1 } else { 0 };
-        // With many connections their peers' turns take as long as computing.
+        // With many connections, turns of peers take as long as CPU-bound work.
         let few = state.live_sockets <= FEW_SOCKETS && state.company.is_none();
         let few = few && !state.must_poll();
-        // Only files or a timer are awaited: nobody on this CPU waits for our turn.
+        // Only files or a timer are awaited: no thread on this CPU waits for this core's turn.
         let alone = few && state.live_sockets == 0;
         let still = alone && until.is_some() && state.in_flight == state.wakers;
         loop {
@@ -115,8 +116,8 @@ impl Core {
         }
     }
 
-    /// Lets the peer of the last response run, if it may be on this CPU: this core is its guest, or
-    /// was woken by it. A requester looks for a response before it yields.
+    /// Yields to the peer of the last response, if the peer may be on this CPU: this core is its
+    /// guest, or was woken by it. A requester looks for a response before it yields.
     #[inline]
     pub(crate) fn yield_to_peer(&self, state: &mut CoreState) {
         if !state.is_guest() && !state.patience.was_called {
@@ -168,7 +169,7 @@ impl Core {
     }
 }
 
-/// How much earlier the sleep of a wait with `left` to go ends.
+/// Time by which the sleep of a wait with `left` to go ends early.
 fn lead(left: Nanos, precision: Nanos) -> Nanos {
     if left >= LONG { LONG_LEAD } else { Nanos(precision.0 / 2) }
 }
@@ -181,33 +182,33 @@ pub(crate) struct Patience {
     earned: Nanos,
     /// End of its last work or wait.
     until: Nanos,
-    /// When it last woke from a sleep of [`REST`] or more.
+    /// Time at which the core last woke from a sleep of [`REST`] or more.
     rested: Nanos,
-    /// An event ended that sleep, no longer ago than it lasted.
+    /// An event ended that sleep, no longer ago than the sleep lasted.
     pub(crate) was_called: bool,
 }
 
 impl Patience {
-    /// It has worked since the last wait.
+    /// Notes work since the last wait.
     fn worked(&mut self, now: Nanos) {
         let earned = self.earned + now.since(self.until);
         *self = Patience { earned: earned.min(LONG_SPIN), until: now, ..*self };
     }
 
-    /// It has waited since it worked, or slept, which uses up its spin time.
+    /// Notes a wait since the last work, or a sleep, which uses up the spin time.
     fn waited(&mut self, now: Nanos) {
         let spun = now.since(self.until);
         *self = Patience { earned: self.earned.since(spun), until: self.until.max(now), ..*self };
     }
 
-    /// It slept for `span` until now, and was woken by an event or not.
+    /// Notes a sleep of `span` until now, ended by an event or not.
     fn slept(&mut self, span: Nanos, now: Nanos, news: bool) {
         if span >= REST {
             (self.rested, self.was_called) = (now, news);
         }
     }
 
-    /// Whether it has just woken from a long sleep.
+    /// Whether the core has just woken from a long sleep.
     pub(crate) fn has_rested(&self, now: Nanos) -> bool {
         self.rested > Nanos(0) && now.since(self.rested) < REST
     }
@@ -222,7 +223,7 @@ impl CoreState {
     /// Polls everything once.
     #[inline]
     fn has_events(&mut self) -> io::Result<bool> {
-        // Sockets armed without data have returned their buffers to the next ones.
+        // Sockets armed without data have returned their buffers for the next ones.
         self.refill();
         self.receive_direct();
         if !self.ready.is_empty() {
@@ -243,7 +244,7 @@ impl CoreState {
         Ok(!self.ready.is_empty())
     }
 
-    /// Whether to sleep without spinning: nothing else on this core would have to wait.
+    /// Whether to sleep without spinning: no other work on this core would have to wait.
     fn sleeps_at_once(&self) -> bool {
         let alone = self.live_sockets == 0 && self.company.is_none() && !self.must_poll();
         alone && self.behind_threads >= SLEEPS_FROM_IN_FLIGHT
@@ -254,7 +255,7 @@ impl CoreState {
 mod test {
     use super::*;
 
-    /// A core that works and waits in turn, in microseconds; returns the spin time of each wait.
+    /// Spin time of each wait of a core that works and waits in turn, in microseconds.
     fn spins(turns: &[(u64, u64)]) -> Vec<u64> {
         let mut patience = Patience::default();
         let mut now = Nanos(0);

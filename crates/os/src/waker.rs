@@ -10,7 +10,7 @@ use io_uring::types::Fd;
 
 use crate::core::{Core, CoreState, Kind, Slot, Token};
 
-/// Ends the wait of a core's turn, from any thread.
+/// Handle that ends the wait of a core's turn, from any thread.
 #[derive(Clone, Debug)]
 pub struct Waker {
     event: Arc<File>,

@@ -1,4 +1,4 @@
-//! What flash itself wrote: a drive's own count of the bytes that went to its media.
+//! Flash wear: a drive's own count of the bytes written to its media.
 
 use std::fs::File;
 use std::path::Path;
@@ -8,9 +8,10 @@ use crate::passthrough::log_page;
 
 /// Log page of the OCP Datacenter NVMe SSD Specification, §SMART / Health Information Extended.
 const EXTENDED: u8 = 0xC0;
-/// Its length in bytes.
+/// Length of the log page in bytes.
 const EXTENDED_BYTES: usize = 512;
-/// Its GUID, AFD514C97C6F4F9CA4F2BFEA2810AFC5h, little-endian: others have other pages there.
+/// GUID of the log page, AFD514C97C6F4F9CA4F2BFEA2810AFC5h, little-endian: other vendors use the
+/// same page number for other pages.
 const GUID: [u8; 16] = [
     0xC5, 0xAF, 0x10, 0x28, 0xEA, 0xBF, 0xF2, 0xA4, 0x9C, 0x4F, 0x6F, 0x7C, 0xC9, 0x14, 0xD5, 0xAF,
 ];

@@ -26,10 +26,10 @@ impl Words {
         Words::map(count, libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, -1)
     }
 
-    /// `count` words, at least one, in a file: its content, or zeroes in a new one. They survive
-    /// the end of the process, however it comes, but not a power cut of the host.
+    /// `count` words, at least one, in a file: its content, or zeroes in a new one. The words
+    /// survive any end of the process, but not a power cut of the host.
     ///
-    /// Fails if the file has another length.
+    /// Fails if the file has another size.
     pub fn in_file(file: &File, count: usize) -> io::Result<Words> {
         let bytes = bytes_of(count)? as u64;
         match file.metadata()?.len() {
@@ -46,7 +46,7 @@ impl Words {
     fn map(count: usize, flags: libc::c_int, fd: libc::c_int) -> io::Result<Words> {
         let bytes = bytes_of(count)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice; the result is checked.
+        // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, fd, 0) };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());

@@ -28,14 +28,14 @@ struct Echo {
     ready: Vec<Token>,
     turns: usize,
     wake: Option<Nanos>,
-    /// When it was called for that.
+    /// Time of the turn at which `wake` was due.
     woken: Option<Nanos>,
-    /// Woken then.
+    /// Waker of the neighbour's core, called at that turn.
     ends_wait: Option<Waker>,
 }
 
 impl Echo {
-    /// With the other end of its socket.
+    /// Creates a loop, and the other end of its socket.
     fn new() -> (Rc<RefCell<Echo>>, TcpStream) {
         let core = core();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -163,7 +163,7 @@ fn time_is_split_rightly_on_a_busy_processor() {
     over.store(true, Ordering::Relaxed);
     others.into_iter().for_each(|thread| thread.join().unwrap());
     assert!(time.awake() > spent, "nobody kept it from running: {time:?} in {spent:?}");
-    // A turn of its own is two thirds of one of its companion, which has one or two.
+    // A turn of the core takes two thirds of one of its companion, which has one or two.
     let share = time.companion().0 as f64 / time.awake().0 as f64;
     assert!((0.4..0.85).contains(&share), "{share}: {time:?} in {spent:?}");
 }
@@ -192,7 +192,7 @@ fn news_of_the_companion_end_the_sleep_of_both() {
             core.turn(Some(start + LONG), &mut ready).unwrap();
             assert!(core.now().since(start) < LONG, "round {round}: slept on");
         }
-        // What it sent is in the kernel by now.
+        // The peer's data are in the kernel by now.
         peer = writer.join().unwrap();
         let spent = thread_cpu(thread_id()).unwrap().since(before);
         assert!(spent < Nanos::from_millis(50), "round {round}: {spent:?} of 100 ms spinning");
@@ -212,7 +212,7 @@ fn the_companion_gets_its_turn_when_it_wants_one() {
     }
     let late = echo.borrow().woken.expect("it was called").since(start);
     assert!(late >= Nanos::from_millis(50), "{late:?}");
-    // Its deadline is long before the core's own, whose wait it ends.
+    // The companion's deadline is long before the core's own, whose wait it ends.
     let start = core.now();
     echo.borrow_mut().ends_wait = Some(waker);
     echo.borrow_mut().wake = Some(start + Nanos::from_millis(50));

@@ -53,7 +53,7 @@ fn an_idle_core_sleeps_with_its_peer_and_works_at_home() {
         os::cpu::pin(here).unwrap();
         let end = Instant::now() + Duration::from_secs(300);
         assert_eq!(ask(&mut peer), home);
-        // The first idle time sends it away, and the next event finds it there.
+        // The first idle time moves the thread away, and the next event finds it on the other CPU.
         let mut idle = || {
             std::thread::sleep(Duration::from_millis(50));
             ask(&mut peer)
@@ -61,7 +61,7 @@ fn an_idle_core_sleeps_with_its_peer_and_works_at_home() {
         while idle() != here {
             assert!(Instant::now() < end, "it never came");
         }
-        // Work sends it home, and keeps it there.
+        // Work moves the thread home, and keeps it there.
         while ask(&mut peer) != home {
             assert!(Instant::now() < end, "it never went home");
         }

@@ -1,5 +1,6 @@
-//! How long predictions take: 28 drives on five adapters, solved once, and drawn 10,000 times; and
-//! searches with as many draws of each candidate, through the catalogue and through twice as many.
+//! Speed of predictions: 28 drives on five adapters, solved once, and drawn 10,000 times; and
+//! searches with as many draws of each candidate, through the catalogue and through one twice as
+//! large.
 //!
 //! `cargo run --release -p drumfire-plan --example plan_speed`
 
@@ -26,7 +27,7 @@ fn main() {
     searched(&bill, &doubled(&catalogue));
 }
 
-/// Each drive once more, under another name.
+/// Returns a catalogue with each drive twice, the second under another name.
 fn doubled(catalogue: &Catalogue) -> Catalogue {
     let mut twice = catalogue.clone();
     for part in catalogue.parts.values().filter(|part| part.class == Class::Drive) {

@@ -20,16 +20,16 @@ pub mod verify;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It holds.
+    /// The rule holds.
     Holds,
-    /// It cannot be decided.
+    /// The rule cannot be decided.
     Unclear,
-    /// It is broken.
+    /// The rule is broken.
     Breaks,
 }
 
 impl Outcome {
-    /// The word for it.
+    /// Returns the word for the outcome.
     pub fn word(self) -> &'static str {
         match self {
             Outcome::Holds => "holds",
@@ -44,12 +44,12 @@ impl Outcome {
 pub struct Finding {
     /// Name of the rule.
     pub rule: &'static str,
-    /// Its outcome.
+    /// Outcome of the rule.
     pub outcome: Outcome,
-    /// The arithmetic, and what it means.
+    /// The arithmetic, with its meaning.
     pub line: String,
-    /// The least certain kind of the figures in it beside the claim's own; `derived` for arithmetic
-    /// on the claim alone.
+    /// Least certain kind of the figures in the arithmetic other than the claim's own; `derived`
+    /// for arithmetic on the claim alone.
     pub kind: Kind,
 }
 
@@ -72,7 +72,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word for it.
+    /// Returns the word for the verdict.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Possible => "possible",
@@ -81,7 +81,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict of these findings.
+    /// Returns the verdict of these findings.
     pub fn of(findings: &[Finding]) -> Verdict {
         let any = |outcome| findings.iter().any(|finding| finding.outcome == outcome);
         match () {
@@ -116,7 +116,7 @@ fn finding(rule: &'static str, outcome: Outcome, line: String) -> Finding {
     Finding { rule, outcome, line, kind: Kind::Derived }
 }
 
-/// Whether two intervals meet.
+/// Returns whether two intervals overlap.
 fn meet(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 <= b.1 && b.0 <= a.1
 }
@@ -133,9 +133,9 @@ fn laws(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
         .collect()
 }
 
-/// Tolerance: mean latency, rate and depth of a published run are seldom of the same window.
+/// Tolerance: mean latency, rate and queue depth of a published run are seldom of the same window.
 const WINDOWS: f64 = 0.02;
-/// Below this share of the queue depth the queue was not kept full.
+/// Share of the queue depth below which the queue was not kept full.
 const KEPT_FULL: f64 = 0.75;
 
 /// Little's law: IOPS × latency = I/Os in flight. The queue depth is their maximum: more breaks the
@@ -189,7 +189,7 @@ fn queue(claim: &Claim) -> Option<Finding> {
         known.kind.word(),
         round(slots)
     );
-    // The rest waits in the host, whose latencies may include that wait.
+    // The other I/Os wait in the host, whose latencies may include that wait.
     let outcome = if low <= slots { Outcome::Holds } else { Outcome::Unclear };
     Some(finding("queue", outcome, line).by(known.kind))
 }
@@ -210,7 +210,7 @@ fn depth_one(claim: &Claim) -> Option<Finding> {
         let most = rating.interval().1 * (1.0 + WINDOWS);
         return Some(finding("depth-1", holds_if(slowest <= most), line));
     }
-    // The mean of a mix lies between the latencies of reads and writes; an unknown one counts as 0.
+    // The mean of a mix is between the latencies of reads and writes; an unknown one counts as 0.
     let drive = claim.drive?;
     let read = claim.read_share();
     let (reads, writes) = (drive.known("read_latency"), drive.known("write_latency"));
@@ -270,7 +270,7 @@ fn bandwidth(claim: &Claim) -> Option<Finding> {
     Some(finding("bandwidth", outcome, line))
 }
 
-/// CPU time per I/O, against that of known stacks.
+/// CPU time per I/O, compared with that of known stacks.
 fn processor(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     let used = claim.amount("cpu_percent")?;
     let share = if used.unit == "%" || used.value <= 1.0 { used.value } else { used.value / 100.0 };
@@ -338,7 +338,7 @@ fn show(value: f64, dimension: catalogue::unit::Dimension) -> String {
     }
 }
 
-/// A number without insignificant decimals.
+/// Formats a number without insignificant decimals.
 fn round(value: f64) -> String {
     match value.abs() {
         v if v >= 1e5 => block::Rate(value).to_string(),

@@ -1,7 +1,7 @@
 //! Bills of material: the parts of a system, and its workload.
 //!
-//! A bill is a TOML file or a few flags. It may add parts and figures of its own, under the rules
-//! of the catalogue: unit, kind, source. A bill that cannot be built is refused with its line: more
+//! A bill is a TOML file or a few flags. It may add its own parts and figures, under the rules of
+//! the catalogue: unit, kind, source. A bill that cannot be built is refused with its line: more
 //! cards than slots, more drives than ports.
 
 mod check;
@@ -24,7 +24,7 @@ pub use setup::{
     Cache, Down, Erasure, FlashState, HOSTS_MAX, Network, Raid, Setup, Stream, Target,
 };
 
-/// Bills that come along: name and text.
+/// Built-in bills: name and text.
 const SHIPPED: [(&str, &str); 5] = [
     ("intel-ssd", include_str!("../systems/intel-ssd.toml")),
     ("iodrive-duo", include_str!("../systems/iodrive-duo.toml")),
@@ -33,108 +33,109 @@ const SHIPPED: [(&str, &str); 5] = [
     ("thirdio-fc", include_str!("../systems/thirdio-fc.toml")),
 ];
 
-/// The text of a bill that comes along.
+/// Returns the text of a built-in bill.
 pub fn shipped(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// The names of the bills that come along, for messages.
+/// Returns the names of the built-in bills, for messages.
 pub fn shipped_names() -> String {
     SHIPPED.map(|(name, _)| name).join(", ")
 }
 
-/// A system of parts with its work.
+/// A system of parts with its workload.
 #[derive(Clone, Debug)]
 pub struct Bill {
-    /// What it is called.
+    /// Name of the bill.
     pub name: String,
-    /// The server, if one is named.
+    /// Server part, if one is named.
     pub server: Option<String>,
-    /// What an I/O costs in processor time, if that is named.
+    /// Software part with the CPU time of an I/O, if named.
     pub software: Option<String>,
-    /// What is asked of it.
+    /// Workload of the system.
     pub work: Work,
     /// Cards, drives and ports.
     pub groups: Vec<Group>,
     /// The catalogue, with the bill's own figures.
     pub catalogue: Catalogue,
-    /// How it is put together beyond its parts.
+    /// Setup of the system beyond its parts.
     pub setup: Setup,
-    /// What the parts cost that no catalogue knows, in dollars: (what, how much).
+    /// Prices of items that are in no catalogue, in dollars: (item, price).
     pub extras: Vec<(String, f64)>,
 }
 
-/// What a system is asked to do.
+/// Workload of a system.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Work {
-    /// Bytes of each I/O.
+    /// I/O size in bytes.
     pub size_bytes: f64,
     /// Share of reads, 0 to 1.
     pub read_share: f64,
-    /// I/Os in flight for each drive, or for each port where there are no drives.
+    /// Queue depth of each drive, or of each port if there are no drives.
     pub outstanding: u32,
-    /// Writes between two flushes, as `fsync` of fio: 1 flushes after each; `None` never.
+    /// Number of writes between two flushes, like `fsync` of fio: 1 flushes after each; `None`
+    /// never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flush: Option<u32>,
 }
 
-/// Equal cards with what hangs on each. Without an adapter its drives are cards themselves.
+/// Identical cards with their attached devices. Without an adapter the drives are cards themselves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
     /// Adapter or network card.
     pub adapter: Option<String>,
     /// Number of such cards.
     pub count: u32,
-    /// What hangs on it.
+    /// Drive attached to the card.
     pub drive: Option<String>,
     /// Number of drives on each card.
     pub drives: u32,
-    /// Ports in use on each card: without drives those that have requests of their own, with
-    /// drives those that lead to them.
+    /// Ports in use on each card: without drives those with their own requests, with drives those
+    /// that connect them.
     pub ports: u32,
-    /// What the ports speak: a link of the catalogue.
+    /// Link of the ports: a link of the catalogue.
     pub link: Option<String>,
-    /// What each drive hangs on, where that is slower than it could be: SATA, SAS or PCI Express
-    /// of a generation, a link of the catalogue.
+    /// Bus of each drive, if it is slower than the drive: SATA, SAS or PCI Express of a generation,
+    /// a link of the catalogue.
     pub bus: Option<String>,
-    /// Which protocol goes over it, one of [`crate::wire::Protocol::NAMES`].
+    /// Protocol on the link, one of [`crate::wire::Protocol::NAMES`].
     pub protocol: Option<String>,
     /// Bytes of TCP options in each segment.
     pub tcp_options: u32,
-    /// How its drives hold data together.
+    /// RAID level of the drives.
     pub raid: Raid,
-    /// Whether the adapter takes writes into a memory that keeps them, and sorts them for disks.
+    /// True if the adapter has a non-volatile write cache, and sorts its writes for HDDs.
     pub write_cache: bool,
-    /// Bytes of a stripe that are on one drive.
+    /// Chunk size: bytes of a stripe that are on one drive.
     pub chunk: f64,
-    /// Whether md marks in a bitmap on each drive what is about to be written, as it does unless
-    /// told otherwise; `None` where the bill does not say.
+    /// True if md has a write-intent bitmap on each drive, which is its default; `None` if the bill
+    /// does not say.
     pub bitmap: Option<bool>,
-    /// Whether an expander or a port multiplier stands between the adapter and its drives.
+    /// True if an expander or a port multiplier is between the adapter and its drives.
     pub expander: bool,
-    /// How a drive is seen.
+    /// Model of a drive.
     pub view: View,
-    /// Share of the work of all devices of the group that they do one after the other.
+    /// Contention: share of the work of all devices of the group that is serialized.
     pub contention: f64,
-    /// Transfers that an engine of a port has in flight at once.
+    /// Number of transfers that an engine of a port has in flight at once.
     pub contexts: u32,
-    /// Most payload of a packet of PCI Express.
+    /// Maximum payload of a PCI Express packet in bytes.
     pub payload_max: u32,
-    /// Whether its packets carry 64-bit addresses.
+    /// True if its packets have 64-bit addresses.
     pub long_addresses: bool,
-    /// Line in the file.
+    /// Number of the line in the file.
     pub line: usize,
 }
 
 impl Bill {
-    /// Drives of one host, spares included.
+    /// Returns the number of drives of one host, spares included.
     pub fn drives(&self) -> u32 {
         let of = self.groups.iter().filter(|group| group.drive.is_some());
         of.fold(0, |sum, group| sum.saturating_add(group.devices()))
     }
 
-    /// Hosts that are up, or fewer where not even one I/O is in flight on each: how many times the
-    /// rate of one host.
+    /// Returns the ratio of the total rate to that of one host: the number of hosts that are up, or
+    /// fewer if there is less than one I/O in flight on each.
     pub fn host_factor(&self) -> f64 {
         let hosts = f64::from(self.setup.up());
         match self.setup.in_flight {
@@ -143,12 +144,13 @@ impl Bill {
         }
     }
 
-    /// I/Os in flight on a host, of `all` on all hosts.
+    /// Returns the I/Os in flight on a host, of `all` on all hosts.
     pub(crate) fn host_in_flight(&self, all: u32) -> u32 {
         all.div_ceil(self.setup.up().max(1)).max(1)
     }
 
-    /// The same with so many I/Os in flight on each drive, and as many more in all.
+    /// Returns the bill with `outstanding` I/Os in flight on each drive, and the total scaled
+    /// accordingly.
     pub fn deepened(&self, outstanding: u32) -> Bill {
         let mut deeper = self.clone();
         let more = f64::from(outstanding) / f64::from(self.work.outstanding.max(1));
@@ -158,7 +160,7 @@ impl Bill {
         deeper
     }
 
-    /// What is in flight and how often is flushed, in words: "32 in flight on each".
+    /// Describes the queue depth and the flushes: "32 in flight on each".
     pub fn in_flight(&self) -> String {
         let Work { outstanding, flush, .. } = self.work;
         let mut words = match self.setup.in_flight {
@@ -173,22 +175,23 @@ impl Bill {
         words
     }
 
-    /// The threads that submit, if the host is not known to have no more cores than these.
+    /// Returns the number of submitting threads, if the host is not known to have no more cores
+    /// than these.
     pub fn unused_cores(&self) -> Option<u32> {
         let server = self.server.as_ref().and_then(|id| self.catalogue.parts[id].value("cores"));
         let cores = self.setup.cores.map(f64::from).or(server).unwrap_or(f64::INFINITY);
         self.setup.jobs.filter(|jobs| f64::from(*jobs) < cores)
     }
 
-    /// Whether a network leads to its drives.
+    /// Returns whether the drives are attached by a network.
     pub fn is_remote(&self) -> bool {
         let linked = self.groups.iter().any(|group| group.link.is_some());
         self.drives() > 0 && (linked || self.setup.network.is_some())
     }
 
-    /// How long what a drive held takes to be made again, with the share of the drives' time that
-    /// `rebuild` gives to it. A set of drives writes it to one new drive; copies and erasure codes
-    /// spread it over all that are left. `None` without a rebuild, or where a figure is not known.
+    /// Returns the time to rebuild a drive's data, in seconds, with the share of the drives' time
+    /// that `rebuild` grants. A RAID set writes the data to one new drive; copies and erasure codes
+    /// spread them over all remaining drives. `None` without a rebuild, or if a figure is unknown.
     pub fn rebuild_s(&self) -> Option<f64> {
         let Setup { rebuild, replicas, erasure, .. } = self.setup;
         let group = self.groups.iter().find(|group| group.drive.is_some())?;
@@ -203,12 +206,12 @@ impl Bill {
         }
         let left = self.drives().saturating_mul(self.setup.hosts).saturating_sub(1).max(1);
         let reads = erasure.map_or(1.0, |code| f64::from(code.data));
-        // Each byte is read so many times and written once, of the time that all of them give.
+        // Each byte is read `reads` times and written once, in the time that all drives grant.
         Some(bytes * (reads / read + 1.0 / write) / (rebuild * f64::from(left)))
     }
 
-    /// Bytes left for data of all hosts that are not down, after spares, parity and copies; `None`
-    /// if a drive's capacity is not known, or if there are no drives.
+    /// Returns the bytes for data on all hosts that are up, after spares, parity and copies; `None`
+    /// if a drive's capacity is unknown, or if there are no drives.
     pub fn usable_bytes(&self) -> Option<f64> {
         let drives = self.drives();
         if drives == 0 {
@@ -230,49 +233,48 @@ impl Bill {
     }
 }
 
-/// How a drive is seen.
+/// Model of a drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum View {
-    /// One server that meets its rating.
+    /// One server at the drive's rating.
     #[default]
     Rated,
-    /// Channels that work side by side, each I/O at a random one.
+    /// Parallel channels, each I/O at a random one.
     Channels,
-    /// As fast as its slot: a device whose flash is faster than its link.
+    /// The rate of the slot: a device whose flash is faster than its link.
     Link,
 }
 
-/// Why a bill was refused.
+/// Reason why a bill was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}:{line}: {reason}")]
 pub struct BillError {
-    /// As the caller named it.
+    /// File name as the caller gave it.
     pub file: String,
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// Error and remedy.
     pub reason: String,
 }
 
-/// Bytes of a stripe that are on one drive, as far as that is not known: cards have 64 to 256 KiB,
-/// md 512 KiB.
+/// Default chunk size: cards have 64 to 256 KiB, md 512 KiB.
 pub(crate) const CHUNK_BYTES: f64 = 131_072.0;
 
-/// What most chipsets allow.
+/// Returns the maximum payload that most chipsets allow.
 fn payload() -> u32 {
     256
 }
 
-/// Most I/Os in flight of a whole bill: what a class of the model takes.
+/// Maximum number of I/Os in flight of a whole bill: the maximum of a class of the model.
 pub const IN_FLIGHT_MAX: u32 = 1 << 20;
 
-/// Most drives and ports of a host. Each is a class with stations of its own, and `model` keeps
-/// books for each pair of them.
+/// Maximum number of drives and ports of a host. Each is a class with its own stations, and `model`
+/// has state for each pair of them.
 pub const DEVICES_MAX: u32 = 2048;
 
 impl Group {
-    /// `count` cards of `adapter` with `drives` drives each.
+    /// Creates a group of `count` cards of `adapter` with `drives` drives each.
     pub fn of_drives(adapter: Option<&str>, count: u32, drive: &str, drives: u32) -> Group {
         Group {
             adapter: adapter.map(str::to_owned),
@@ -298,7 +300,7 @@ impl Group {
         }
     }
 
-    /// Drives, or ports, of all its cards.
+    /// Returns the number of drives, or ports, of all its cards.
     pub fn devices(&self) -> u32 {
         let each = if self.drive.is_some() { self.drives } else { self.ports };
         self.count.saturating_mul(each)
@@ -325,7 +327,7 @@ mod test {
             unit = 'IOPS'\nkind = 'measured'\nsource = 'me'\n";
         let bill = read(&format!("{HEAD}{own}")).unwrap();
         assert_eq!(bill.groups[0].devices(), 3);
-        // The figure stands before the part's own, and both stay.
+        // The bill's figure precedes the part's own, and both remain.
         assert_eq!(bill.catalogue.parts["mine"].value("read_iops"), Some(6e5));
         assert_eq!(bill.catalogue.parts["mine"].figures["read_iops"].len(), 2);
         assert!(!Catalogue::shipped().parts.contains_key("mine"));
@@ -358,7 +360,7 @@ mod test {
             let tweak = crate::system::Tweak::default();
             crate::predict::predict(&bill(drives).unwrap(), &tweak).unwrap().iops
         };
-        // One is solved exactly, many are not.
+        // One drive is solved exactly, many are not.
         let share = rate(DEVICES_MAX) / rate(1) / f64::from(DEVICES_MAX);
         assert!((0.98..1.02).contains(&share), "{share}");
         assert!(bill(DEVICES_MAX + 1).unwrap_err().contains("2049 drives"));
@@ -375,7 +377,7 @@ mod test {
             let found = crate::predict::predict(&bill, &crate::system::Tweak::default());
             found.map(|found| found.bytes_per_s).map_err(|error| error.to_string())
         };
-        // 3 Gb/s are 300 MB/s behind the code, and 279 of data.
+        // 3 Gb/s are 300 MB/s after encoding, and 279 of data.
         let (free, slow) =
             (rate("dc600m-960", "1m", ""), rate("dc600m-960", "1m", "link = 'sata-2'"));
         assert!((free.unwrap() / 560e6 - 1.0).abs() < 0.01);

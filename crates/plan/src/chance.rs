@@ -1,4 +1,4 @@
-//! How certain a prediction is: draws of the figures from their intervals.
+//! Uncertainty of a prediction: draws of the figures from their intervals.
 //!
 //! The draws are a Latin hypercube (McKay, Beckman and Conover 1979): the interval of each figure
 //! is cut into as many slices as there are draws, and each slice is used once, in random order.
@@ -13,55 +13,56 @@ use crate::bill::Bill;
 use crate::predict::{BUSY, predict};
 use crate::system::{PlanError, System, Tweak};
 
-/// The middle and the ends of eight draws of ten.
+/// Median and 80 % interval of the draws.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
-    /// One draw of ten is below.
+    /// 10th percentile.
     pub p10: f64,
-    /// Half are.
+    /// Median.
     pub p50: f64,
-    /// One of ten is above.
+    /// 90th percentile.
     pub p90: f64,
 }
 
-/// What the draws came to.
+/// Results of the draws.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chance {
-    /// How many.
+    /// Number of draws.
     pub draws: u32,
-    /// What they were drawn from.
+    /// Seed of the draws.
     pub seed: u64,
     /// I/Os per second.
     pub iops: Spread,
     /// Mean latency in seconds.
     pub latency_s: Spread,
-    /// Which resource was the busiest, and in which share of the draws, the likeliest first.
+    /// Bottlenecks, each with its share of the draws, the most likely first.
     pub limits: Vec<(String, f64)>,
     /// Share of the draws that reach the goal, if there is one.
     pub reaches: Option<f64>,
 }
 
 impl Chance {
-    /// The ends of the draws' rates over their middle.
+    /// Returns p10 and p90 of the draws' rates over their median.
     pub fn spread(&self) -> (f64, f64) {
         (self.iops.p10 / self.iops.p50, self.iops.p90 / self.iops.p50)
     }
 }
 
-/// Most draws; more change nothing that intervals could tell.
+/// Maximum number of draws; more do not improve the result, given the intervals.
 pub const DRAWS_MAX: u32 = 10_000;
 
-/// Draws the figures of a bill and predicts each time. The same bill and seed give the same bits.
+/// Draws the figures of a bill and predicts each time. The same bill and seed result in the same
+/// bits.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn chance(bill: &Bill, draws: u32, seed: u64, goal: Option<f64>) -> Result<Chance, PlanError> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     on_threads(threads, bill, (draws, seed), goal)
 }
 
-/// The same by so many threads, whose number changes nothing.
+/// Draws on the given number of threads, which does not affect the result.
 fn on_threads(
     threads: usize,
     bill: &Bill,
@@ -107,7 +108,7 @@ fn on_threads(
     Ok(Chance { draws, seed, iops, latency_s, limits, reaches })
 }
 
-/// Answers 0 to `count`, in this order, each thread its part.
+/// Returns the results of `one` for 0 to `count`, in this order, each thread a part of them.
 fn in_parts<T: Send>(
     threads: usize,
     count: usize,
@@ -129,7 +130,7 @@ fn in_parts<T: Send>(
     })
 }
 
-/// A number in each of `count` equal slices of 0 to 1, in random order.
+/// Returns a number in each of `count` equal slices of 0 to 1, in random order.
 pub(crate) fn slices(count: u32, mut rng: Rng) -> Vec<f64> {
     let mut order: Vec<u32> = (0..count).collect();
     for at in (1..order.len()).rev() {
@@ -184,7 +185,7 @@ mod test {
         let bill = Bill::read("x.toml", text, &catalogue).unwrap();
         assert_eq!(bill.groups[0].devices(), Group::of_drives(None, 1, "x25-m", 1).devices());
         let found = chance(&bill, 100, 7, Some(35_000.0)).unwrap();
-        // One drive of 35,000 give or take five percent, as likely anywhere between.
+        // One drive of 35,000 ± 5 %, uniform in between.
         let near = |value: f64, expected: f64| (value / expected - 1.0).abs() < 0.003;
         assert!(near(found.iops.p10, 33_600.0), "{found:?}");
         assert!(near(found.iops.p50, 35_000.0), "{found:?}");

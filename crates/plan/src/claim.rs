@@ -17,20 +17,20 @@ use catalogue::{Catalogue, Part};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ClaimText {
-    /// Its number in its document.
+    /// Number of the claim in its document.
     pub number: Option<u32>,
     /// Page or section.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub at: String,
-    /// Its statement, in our own words.
+    /// Statement of the claim, in our own words.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub says: String,
-    /// Its role in the document: input, output, arithmetic or context.
+    /// Role of the claim in the document: input, output, arithmetic or context.
     pub is: String,
     /// I/Os per second: `1M`, `over 2.2M`.
     #[serde(deserialize_with = "text")]
     pub iops: Option<String>,
-    /// Bytes of each I/O, binary: `4k`.
+    /// I/O size, binary: `4k`.
     #[serde(deserialize_with = "text")]
     pub size: Option<String>,
     /// Percentage of reads.
@@ -51,7 +51,7 @@ pub struct ClaimText {
     /// Claimed bandwidth of the link.
     #[serde(deserialize_with = "text")]
     pub link_rate: Option<String>,
-    /// As in bills; by default the least overhead of any block protocol.
+    /// Protocol, as in bills; by default the least overhead of any block protocol.
     #[serde(deserialize_with = "text")]
     pub protocol: Option<String>,
     /// MTU.
@@ -91,9 +91,9 @@ pub struct ClaimText {
     pub equations: Vec<String>,
     /// Figures repeated in other claims, which must agree.
     pub same: Vec<Same>,
-    /// This bandwidth, IOPS × size, as a share of the best of a series.
+    /// Bandwidth of this claim, IOPS × size, as a share of the best of a series.
     pub share: Option<ShareText>,
-    /// Date of which something is claimed to be current, `2009-01-05`.
+    /// As-of date of the claim, `2009-01-05`.
     pub as_of: Option<String>,
     /// Date of the test.
     pub tested: Option<String>,
@@ -103,10 +103,10 @@ pub struct ClaimText {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Same {
-    /// Its name.
+    /// Name of the figure.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub key: String,
-    /// Its value in this claim.
+    /// Value in this claim.
     pub value: String,
 }
 
@@ -117,11 +117,11 @@ pub struct ShareText {
     /// Name of the series.
     #[serde(deserialize_with = "catalogue::line::read")]
     pub of: String,
-    /// As `90 %`.
+    /// Share, such as `90 %`.
     pub share: String,
 }
 
-/// A string, or a number without quotes.
+/// Reads a string, or a number without quotes.
 fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -140,45 +140,45 @@ fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
 /// A parsed claim.
 #[derive(Clone, Debug)]
 pub struct Claim<'a> {
-    /// Its text.
+    /// Text of the claim.
     pub text: ClaimText,
     /// Amounts by field, with the dimension of that field.
     pub amounts: Vec<(&'static str, Dimension, Amount)>,
-    /// Bytes of each I/O.
+    /// I/O size in bytes.
     pub size_bytes: Option<f64>,
-    /// The drive.
+    /// Drive of the claim.
     pub drive: Option<&'a Part>,
-    /// The adapter.
+    /// Adapter of the claim.
     pub adapter: Option<&'a Part>,
-    /// The link, and its number of lanes.
+    /// Link, with its number of lanes.
     pub link: Option<(&'a Part, u32)>,
-    /// The arithmetic.
+    /// Arithmetic of the claim.
     pub equations: Vec<(String, Equation)>,
     /// Figures repeated in other claims.
     pub same: Vec<(String, Amount)>,
-    /// Series and share.
+    /// Name of the series, and the share.
     pub share: Option<(String, Amount)>,
 }
 
-/// Why a claim cannot be parsed.
+/// Reason why a claim cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClaimError {
-    /// An invalid field.
+    /// Invalid field.
     #[error("{field}: {reason}")]
     Field {
-        /// Its name.
+        /// Name of the field.
         field: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// Error and remedy.
         reason: String,
     },
-    /// An invalid file.
+    /// Invalid file.
     #[error("{file}:{line}: {reason}")]
     File {
-        /// As the caller named it.
+        /// File name as the caller gave it.
         file: String,
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Error.
         reason: String,
     },
 }
@@ -236,36 +236,36 @@ impl<'a> Claim<'a> {
         })
     }
 
-    /// The amount in a field, if its unit fits the field.
+    /// Returns the amount in a field, if its unit fits the field.
     pub fn amount(&self, field: &str) -> Option<&Amount> {
         let found = self.amounts.iter().find(|(name, ..)| *name == field);
         found.filter(|(_, wanted, amount)| suits(*wanted, amount)).map(|(.., amount)| amount)
     }
 
-    /// Its value in base units; bits as bytes.
+    /// Returns the value of a field in base units; bits as bytes.
     pub fn value(&self, field: &str) -> Option<f64> {
         self.amount(field).map(bytes_of)
     }
 
-    /// The number in a field, if given.
+    /// Returns the number in a field, if given.
     pub fn count(&self, field: &str) -> Option<f64> {
         self.value(field)
     }
 
-    /// Share of reads, 0 to 1; 1 by default.
+    /// Returns the share of reads, 0 to 1; 1 by default.
     pub fn read_share(&self) -> f64 {
         self.value("read").map_or(1.0, |read| if read > 1.0 { read / 100.0 } else { read })
     }
 }
 
-/// The value of an amount, in bytes where it is in bits.
+/// Returns the value of an amount, in bytes if it is in bits.
 pub(crate) fn bytes_of(amount: &Amount) -> f64 {
     let bits = amount.dimension == Dimension::BIT_RATE;
     if bits { amount.value / 8.0 } else { amount.value }
 }
 
-/// Whether the unit of an amount fits its field. IOPS and percentages need none, and bandwidths may
-/// be in bits.
+/// Returns whether the unit of an amount fits its field. IOPS and percentages need none, and
+/// bandwidths may be in bits.
 pub(crate) fn suits(wanted: Dimension, amount: &Amount) -> bool {
     let bare = [Dimension::RATE, Dimension::NUMBER].contains(&wanted);
     amount.dimension == wanted
@@ -281,7 +281,7 @@ fn wrong(field: &'static str, reason: impl std::fmt::Display) -> ClaimError {
     ClaimError::Field { field, reason: reason.to_string() }
 }
 
-/// Smallest and largest MTU of IPv4: the datagram that every host accepts, and the longest.
+/// Range of the MTU of IPv4: the datagram that every host accepts, and the longest.
 const MTU_BYTES: RangeInclusive<f64> = 576.0..=65535.0;
 
 fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, ClaimError> {
@@ -318,7 +318,7 @@ fn amounts(text: &ClaimText) -> Result<Vec<(&'static str, Dimension, Amount)>, C
 }
 
 fn link<'a>(name: &str, catalogue: &'a Catalogue) -> Result<(&'a Part, u32), ClaimError> {
-    // As 'pcie-2 x8', 'pcie-5x16' or 'PCIe 3.0 x4'.
+    // Forms such as 'pcie-2 x8', 'pcie-5x16' or 'PCIe 3.0 x4'.
     let split = name.rsplit_once('x').filter(|(id, lanes)| {
         let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
         id.ends_with([' ', '0', '1', '2', '3', '4', '5', '6']) && digits(lanes.trim())
@@ -335,13 +335,13 @@ fn link<'a>(name: &str, catalogue: &'a Catalogue) -> Result<(&'a Part, u32), Cla
     Ok((part, lanes))
 }
 
-/// Days since an arbitrary epoch; `None` if it is no date.
+/// Returns the days since an arbitrary epoch; `None` if the text is no date.
 pub(crate) fn day(date: &str) -> Option<i64> {
     let mut fields = date.split('-').map(|field| field.parse::<i64>().ok());
     let (year, month, day) = (fields.next()??, fields.next()??, fields.next()??);
     let real =
         (1900..=2200).contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
-    // Years from March on, so that the leap day comes last; months of 30.6 days on average.
+    // Years from March on, so that the leap day is last; months of 30.6 days on average.
     let (y, m) = if month <= 2 { (year - 1, month + 12) } else { (year, month) };
     let days = 365 * y + y / 4 - y / 100 + y / 400 + (153 * m - 457) / 5 + day;
     (real && fields.next().is_none()).then_some(days)
@@ -350,9 +350,9 @@ pub(crate) fn day(date: &str) -> Option<i64> {
 /// Claims of one document.
 #[derive(Clone, Debug)]
 pub struct Document<'a> {
-    /// Its title.
+    /// Title of the document.
     pub title: String,
-    /// In the order of the file.
+    /// Claims in the order of the file.
     pub claims: Vec<Claim<'a>>,
 }
 
@@ -364,7 +364,7 @@ struct RawDocument {
     claim: Vec<Spanned<ClaimText>>,
 }
 
-/// Most claims of a file.
+/// Maximum number of claims of a file.
 const CLAIMS_MAX: usize = 10_000;
 
 impl<'a> Document<'a> {
@@ -396,7 +396,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// The founding documents, by short name.
+/// Founding documents, by short name.
 pub const FOUNDING: &[(&str, &str)] = &[
     ("intel-ssd", include_str!("../claims/intel-ssd.toml")),
     ("marvell-pcie", include_str!("../claims/marvell-pcie.toml")),

@@ -1,8 +1,7 @@
-//! Systems side by side: as they are, for equal money, or for equal I/Os.
+//! Comparison of systems: one of each, for equal money, or for equal IOPS.
 //!
-//! A system is bought whole, as its bill says, and carries its share of the load; systems side by
-//! side share no queue. A price that lacks a part is a lower bound, and never ranks before a known
-//! one.
+//! A system is bought whole, as its bill says, and carries its share of the load; compared systems
+//! share no queue. A price that lacks a part is a lower bound, and never ranks before a known one.
 
 use serde::Serialize;
 
@@ -13,113 +12,116 @@ use crate::predict::{Prediction, predict};
 use crate::system::{PlanError, Tweak};
 use catalogue::Kind;
 
-/// What is made equal.
+/// Quantity that is equal for all alternatives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Equal {
-    /// Nothing: one system of each.
+    /// None: one system of each.
     Systems,
-    /// Dollars: as many systems as they buy.
+    /// Budget in dollars: as many systems as it buys.
     Money(f64),
-    /// I/Os per second: as many systems as do them.
+    /// IOPS: as many systems as needed.
     Iops(f64),
 }
 
-/// Most systems of one kind; beyond, the prices of others than parts decide.
+/// Maximum number of systems of one kind; beyond it, prices of other things than parts decide.
 pub const SYSTEMS_MAX: f64 = 1e6;
-/// Queues cost a little even of what is not the limit: what misses by no more does reach a goal.
+/// Share of a goal that counts as reached: queues cost a little even at resources that are no
+/// bottleneck.
 const REACHED: f64 = 0.999;
 
 /// One of the alternatives.
 #[derive(Clone, Debug, Serialize)]
 pub struct Alternative {
-    /// Which of the bills that were given, from nought.
+    /// Index of the bill, from 0.
     pub bill: usize,
-    /// That of the bill.
+    /// Name of the bill.
     pub name: String,
-    /// One system of it.
+    /// Prediction for one system.
     pub one: Prediction,
-    /// How sure that is.
+    /// Uncertainty of the prediction.
     pub chance: Chance,
-    /// What one costs.
+    /// Cost of one system.
     pub cost: Cost,
-    /// How many of it; `None` where nothing is known of its price.
+    /// Number of systems; `None` if no price is known.
     pub systems: Option<f64>,
-    /// Whether they may be fewer, because its price lacks parts.
+    /// True if the number is an upper bound, because the price lacks parts.
     pub at_most: bool,
-    /// What these systems come to; `None` where their number is not known.
+    /// Totals of these systems; `None` if their number is unknown.
     pub all: Option<Totals>,
-    /// What it yields for what it takes.
+    /// IOPS per dollar, watt and rack unit.
     pub yields: Yields,
-    /// The least sure kind of the figures that all of this rests on.
+    /// Least certain kind of all figures used for the alternative.
     pub kind: Kind,
-    /// What those of its parts whose price is not known may cost in one system, so that an I/O
-    /// costs as much as with the cheapest alternative whose price is known.
+    /// Maximum price of the parts without a known price in one system, so that an I/O costs as much
+    /// as with the cheapest alternative whose price is known.
     pub break_even: Option<f64>,
-    /// Whether its rank differs from the first one's by no more than their figures are unsure.
+    /// True if the difference from the first alternative is within the uncertainty of their
+    /// figures.
     pub as_good: bool,
 }
 
-/// What all systems of an alternative come to.
+/// Totals of all systems of an alternative.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Totals {
     /// I/Os per second.
     pub iops: f64,
-    /// One draw of ten is below, half are, one is above.
+    /// p10, median and p90 of the IOPS.
     pub spread: Spread,
-    /// Dollars.
+    /// Price in dollars.
     pub price: Sum,
-    /// Watts at work.
+    /// Power at work in watts.
     pub power: Sum,
-    /// Rack units.
+    /// Height in rack units.
     pub height: Sum,
 }
 
-/// I/Os per second for a dollar, a watt, a rack unit; `None` where a part of the sum is not known.
+/// IOPS per dollar, watt and rack unit; `None` if a part of the sum is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Yields {
-    /// For a dollar.
+    /// IOPS per dollar.
     pub per_dollar: Option<f64>,
-    /// For a watt.
+    /// IOPS per watt.
     pub per_watt: Option<f64>,
-    /// For a rack unit.
+    /// IOPS per rack unit.
     pub per_unit: Option<f64>,
 }
 
-/// The alternatives, the best first.
+/// Alternatives, the best first.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
-    /// What is equal.
+    /// Quantity that is equal for all.
     pub equal: Equal,
-    /// What each I/O is.
+    /// Workload of all alternatives.
     pub work: Work,
-    /// The best first: by I/Os for equal money or one system each, by money for equal I/Os.
+    /// Alternatives, the best first: by IOPS for equal money or one system each, by money for equal
+    /// IOPS.
     pub alternatives: Vec<Alternative>,
 }
 
-/// Why alternatives cannot be compared.
+/// Reason why alternatives cannot be compared.
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
-    /// A bill has no answer.
+    /// A bill without a prediction.
     #[error("{name}")]
     Plan {
-        /// Which bill, from nought.
+        /// Index of the bill, from 0.
         index: usize,
-        /// What it is called.
+        /// Name of the bill.
         name: String,
-        /// Why.
+        /// Reason.
         source: PlanError,
     },
-    /// They do different work.
+    /// Alternatives with different workloads.
     #[error("{0}")]
     Work(String),
 }
 
-/// Compares bills that are asked for the same I/Os.
+/// Compares bills with the same workload.
 ///
 /// # Errors
 ///
-/// [`CompareError`] for a bill without an answer, or one whose I/Os are others.
+/// [`CompareError`] for a bill without a prediction, or one with a different workload.
 pub fn compare(
     bills: &[Bill],
     equal: Equal,
@@ -143,7 +145,7 @@ pub fn compare(
     Ok(Comparison { equal, work, alternatives })
 }
 
-/// An I/O here must be an I/O there. How many are in flight is part of each bill.
+/// Checks that I/Os are the same in all bills. The queue depth is part of each bill.
 fn same_work(bills: &[Bill]) -> Result<Work, CompareError> {
     let Some(first) = bills.first() else {
         return Err(CompareError::Work("nothing to compare".to_owned()));
@@ -176,7 +178,7 @@ fn alternative(
     let price = &cost.price;
     let systems = match equal {
         Equal::Systems => Some(1.0),
-        // What is bought to the last cent is bought.
+        // A system bought to the last cent counts as bought.
         Equal::Money(sum) if price.known > 0.0 => Some((sum / price.known * (1.0 + 1e-12)).floor()),
         Equal::Money(_) => None,
         Equal::Iops(goal) => Some((goal * REACHED / one.iops).ceil().max(1.0)),
@@ -229,13 +231,13 @@ fn totals(systems: f64, one: &Prediction, chance: &Chance, cost: &Cost) -> Total
     }
 }
 
-/// Dollars for the goal; beyond all that is known where a price lacks parts.
+/// Returns the dollars for the goal; infinite if a price lacks parts.
 fn dear(alternative: &Alternative) -> f64 {
     let total = alternative.all.as_ref().and_then(|all| all.price.total());
     total.unwrap_or(f64::INFINITY)
 }
 
-/// I/Os per second in all; below all that is known where their number is not.
+/// Returns the total IOPS; −1 if the number of systems is unknown or an upper bound.
 fn fast(alternative: &Alternative) -> f64 {
     let sure = alternative.all.as_ref().filter(|_| !alternative.at_most);
     sure.map_or(-1.0, |all| all.iops)
@@ -249,7 +251,7 @@ fn break_even(alternatives: &mut [Alternative]) {
     }
 }
 
-/// Marks the first one, and those that are not told apart from it.
+/// Marks the first alternative, and those that are not distinguishable from it.
 fn as_good(alternatives: &mut [Alternative], equal: Equal) {
     let range = |one: &Alternative| match equal {
         Equal::Iops(_) => {
@@ -295,7 +297,7 @@ mod test {
 
     #[test]
     fn money_buys_whole_systems() {
-        // Four drives of 440 and an adapter of 220 make 1980; one P4800X costs 1520.
+        // Four drives of 440 and an adapter of 220 cost 1980; one P4800X costs 1520.
         let found = by(Equal::Money(3_960.0));
         let (sata, optane) = (of(&found, "sata"), of(&found, "optane"));
         assert_eq!((sata.systems, optane.systems), (Some(2.0), Some(2.0)));
@@ -304,12 +306,12 @@ mod test {
         assert_eq!(all.price.total(), Some(3_960.0));
         assert_eq!(of(&by(Equal::Money(3_959.0)), "sata").systems, Some(1.0));
         assert_eq!(of(&by(Equal::Money(100.0)), "sata").all.as_ref().unwrap().iops, 0.0);
-        // The best first, and what has no price last, without a number of systems.
+        // The best is first, and one without a price last, without a number of systems.
         assert_eq!(found.alternatives[0].name, "optane");
         let unknown = found.alternatives.last().unwrap();
         assert_eq!((unknown.name.as_str(), unknown.systems), ("unknown", None));
         assert!(unknown.all.is_none() && !unknown.as_good && unknown.at_most);
-        // At this price an I/O costs what it costs with the cheapest.
+        // At this price an I/O costs as much as with the cheapest alternative.
         let rate = optane.yields.per_dollar.unwrap();
         assert!((unknown.one.iops / unknown.break_even.unwrap() / rate - 1.0).abs() < 1e-12);
         assert_eq!(optane.break_even, None);
@@ -319,7 +321,7 @@ mod test {
     fn a_goal_is_reached_by_as_many_systems_as_it_takes() {
         let found = by(Equal::Iops(1e6));
         let sata = of(&found, "sata");
-        // 140,000 each: eight of them.
+        // 140,000 each: eight systems.
         assert_eq!(sata.systems, Some(8.0));
         assert!(sata.all.as_ref().unwrap().iops >= 1e6 && sata.chance.reaches.unwrap() > 0.9);
         let prices: Vec<f64> = found.alternatives.iter().map(dear).collect();
@@ -350,7 +352,7 @@ mod test {
         let mut silent = bills();
         silent[0].groups[0].drive = Some("any-sata-ssd".to_owned());
         let error = compare(&silent, Equal::Systems, (10, 1)).unwrap_err();
-        // Who it was, and as its source why: a chain that is printed says each once.
+        // The name of the system, with the reason as its source: a printed chain has each once.
         let why = std::error::Error::source(&error).unwrap().to_string();
         assert_eq!(error.to_string(), "sata");
         assert!(why.starts_with("line 4: read_iops of any-sata-ssd"), "{why}");

@@ -9,17 +9,17 @@ use catalogue::Kind;
 /// Sum over the parts of a bill.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sum {
-    /// Of the parts that are known.
+    /// Sum of the known parts.
     pub known: f64,
-    /// Lowest that sources allow.
+    /// Lower bound by the sources.
     pub low: f64,
-    /// Highest that sources allow.
+    /// Upper bound by the sources.
     pub high: f64,
-    /// The least sure kind of the figures in it; `None` if there are none, which is `derived` in a
-    /// document: the sum of nothing.
+    /// Least certain kind of the figures in the sum; `None` if there are none, which is `derived`
+    /// in a document: the sum of nothing.
     #[serde(serialize_with = "or_derived")]
     pub kind: Option<Kind>,
-    /// Parts whose figure nobody published.
+    /// Parts without a published figure.
     pub unknown: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ fn or_derived<S: Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S::Err
 }
 
 impl Sum {
-    /// The sum, if nothing is missing.
+    /// Returns the sum, if nothing is missing.
     pub fn total(&self) -> Option<f64> {
         self.unknown.is_empty().then_some(self.known)
     }
@@ -37,30 +37,30 @@ impl Sum {
 /// A part of a bill.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
-    /// Its id.
+    /// Id of the part.
     pub part: String,
-    /// How many.
+    /// Number of such parts.
     pub count: u32,
-    /// Price of one, and how it is known.
+    /// Price of one, with its kind.
     pub price: Option<(f64, Kind)>,
-    /// Power of one at work, and how it is known.
+    /// Power of one at work, with its kind.
     pub power: Option<(f64, Kind)>,
 }
 
-/// Parts, and what they come to.
+/// Parts, with their sums.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
-    /// Part by part.
+    /// Costs by part.
     pub lines: Vec<Line>,
-    /// Dollars.
+    /// Price in dollars.
     pub price: Sum,
-    /// Watts at work.
+    /// Power at work in watts.
     pub power: Sum,
-    /// Rack units of the servers.
+    /// Height of the servers in rack units.
     pub height: Sum,
 }
 
-/// Adds up a bill.
+/// Sums up the cost of a bill.
 pub fn cost(bill: &Bill) -> Cost {
     let mut counts: Vec<(String, u32)> = Vec::new();
     let mut count = |id: &Option<String>, number: u32| {

@@ -1,11 +1,11 @@
 //! A database on a drive: the demands of its transactions on host and drive, and its commits per
-//! second on a drive that it was never measured on.
+//! second on a drive on which it was never measured.
 //!
-//! The description is taken from the database on any one drive, memory best of all, with the
+//! The description is derived from the database on any one drive, preferably memory, with the
 //! counters of the block device and of the database ([`Database`]). The drive is a
-//! [`Profile`](model::device::Profile). Both meet in virtual time: clients read pages one after
-//! another, one write of the log and one flush commit all clients that wait,
-//! dirty pages are written in the background, checkpoints catch up.
+//! [`Profile`](model::device::Profile). Both are simulated in virtual time: clients read pages one
+//! after another, one write of the log and one flush commit all waiting clients, dirty pages are
+//! written in the background, checkpoints catch up.
 
 mod host;
 mod restart;
@@ -19,21 +19,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::simulate::SimulateError;
 
-/// A database by its load on the drive.
+/// A database, described by its load on the drive.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
-    /// Its name.
+    /// Name of the database.
     pub name: String,
-    /// Clients, each with one transaction at a time; 1 to 10,000.
+    /// Number of clients, each with one transaction at a time; 1 to 10,000.
     pub clients: u32,
-    /// Cores of the host, 1 to 1024.
+    /// Number of cores of the host, 1 to 1024.
     pub cores: u32,
-    /// Bytes of the data files; their pages are read and written at random.
+    /// Size of the data files in bytes; their pages are read and written at random.
     pub data_bytes: f64,
-    /// Bytes of the drive.
+    /// Capacity of the drive in bytes.
     pub drive_bytes: f64,
-    /// Bytes of a page.
+    /// Size of a page in bytes.
     #[serde(default = "page")]
     pub page_bytes: u32,
     /// The transaction.
@@ -49,15 +49,15 @@ pub struct Database {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transaction {
-    /// CPU seconds: of database, client, kernel and all between.
+    /// CPU seconds: of database, client, kernel and everything in between.
     pub cpu_s: f64,
-    /// Cache misses: pages read one after another.
+    /// Number of cache misses: pages read one after another.
     pub reads: f64,
     /// Bytes of log.
     pub log_bytes: f64,
-    /// Pages that it dirties, written in the background.
+    /// Number of pages made dirty, which are written in the background.
     pub writes: f64,
-    /// Rows of which each transaction locks one until it is committed; 0 for none.
+    /// Number of hot rows, of which each transaction locks one until its commit; 0 for none.
     #[serde(default)]
     pub hot_rows: u32,
 }
@@ -66,22 +66,22 @@ pub struct Transaction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Writeback {
-    /// Writes in flight between checkpoints.
+    /// Number of writes in flight between checkpoints.
     pub depth: u32,
-    /// Pages that are gathered before they go out together, as PostgreSQL has the kernel do it
-    /// (`bgwriter_flush_after`, `checkpoint_flush_after`).
+    /// Number of pages gathered before they are written together, as PostgreSQL has the kernel do
+    /// it (`bgwriter_flush_after`, `checkpoint_flush_after`).
     #[serde(default = "one")]
     pub burst: u32,
-    /// Writes in flight when a checkpoint waits for them.
+    /// Number of writes in flight when a checkpoint waits for them.
     pub sync_depth: u32,
-    /// Limit of dirty pages; beyond it clients wait.
+    /// Maximum number of dirty pages; above it clients wait.
     pub pages_max: u32,
     /// Seconds from the start of a checkpoint to that of the next.
     pub checkpoint_s: f64,
     /// Bytes of log that start the next one earlier; never if `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checkpoint_log_bytes: Option<f64>,
-    /// Flushes at its end, one after the other, one for each file.
+    /// Number of flushes at the end of a checkpoint, one after the other, one for each file.
     pub files: u32,
 }
 
@@ -93,15 +93,15 @@ pub struct Recovery {
     pub cpu_s_per_byte: f64,
     /// Reads of log and pages per byte of log.
     pub reads_per_byte: f64,
-    /// Bytes of a read.
+    /// Size of a read in bytes.
     pub read_bytes: u32,
-    /// Reads in flight.
+    /// Number of reads in flight.
     pub read_depth: u32,
     /// Writes per byte of log.
     pub writes_per_byte: f64,
-    /// Bytes of a write.
+    /// Size of a write in bytes.
     pub write_bytes: u32,
-    /// Flushes, one after another, whatever the length of the log.
+    /// Number of flushes, one after another, whatever the length of the log.
     pub flushes: u32,
     /// Fixed seconds, whatever the log and the drive.
     pub fixed_s: f64,
@@ -110,9 +110,9 @@ pub struct Recovery {
 /// The simulated window, in seconds of virtual time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Watch {
-    /// Ramp before it.
+    /// Ramp time before the window.
     pub warmup_s: f64,
-    /// Its length.
+    /// Length of the window.
     pub seconds: f64,
     /// Seed of every random choice.
     pub seed: u64,
@@ -125,13 +125,13 @@ pub struct Forecast {
     pub tps: f64,
     /// Latency of a transaction.
     pub transaction: Times,
-    /// Latency of its commit.
+    /// Latency of the commit.
     pub commit: Times,
-    /// Transactions per flush (group commit).
+    /// Number of transactions per flush (group commit).
     pub group: f64,
     /// CPU usage, as a share of all cores.
     pub cpu_share: f64,
-    /// Peak of dirty pages.
+    /// Peak number of dirty pages.
     pub backlog_pages: u32,
     /// Bytes of log that crash recovery at the end reads.
     pub redo_bytes: f64,
@@ -204,12 +204,12 @@ impl Database {
         of("recovery.fixed_s", after.fixed_s, 0.0, 1e5)
     }
 
-    /// Simulates it on a drive of this profile, event by event.
+    /// Simulates the database on a drive of this profile, event by event.
     ///
     /// # Errors
     ///
-    /// [`SimulateError::Access`] for a description that makes no sense or a watch without a commit,
-    /// [`SimulateError::Model`] for what the drive refuses.
+    /// [`SimulateError::Access`] for an invalid description or a watch without a commit,
+    /// [`SimulateError::Model`] if the drive refuses the load.
     pub fn on(&self, drive: &Profile, watch: Watch) -> Result<Forecast, SimulateError> {
         self.check().map_err(SimulateError::Access)?;
         let mut forecast = world::run(self, drive, watch)?;

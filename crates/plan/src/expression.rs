@@ -1,50 +1,50 @@
 //! Arithmetic with units, as claims use it: `6 * 423.72 MB/s over 3 GB/s`.
 //!
-//! Left of the comparison stands any arithmetic, right of it one amount. The left side is taken at
-//! its word, the right side as far as its digits and its hedge reach.
+//! The left side of the comparison is any arithmetic, the right side one amount. The left side is
+//! exact, the right side has the precision of its digits and its hedge.
 
 use catalogue::unit::{Amount, AmountError, Dimension, Hedge, number, suffix, unit_named};
 
-/// Longest text that is read.
+/// Maximum length of a text.
 const LENGTH_MAX: usize = 1000;
-/// Deepest nesting of parentheses.
+/// Maximum nesting of parentheses.
 const DEPTH_MAX: u32 = 16;
 
 /// A number with its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Value {
-    /// In base units.
+    /// Value in base units.
     pub value: f64,
-    /// What it measures.
+    /// Dimension of the value.
     pub dimension: Dimension,
 }
 
-/// A comparison that was read.
+/// A parsed comparison.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Equation {
-    /// What the arithmetic comes to.
+    /// Result of the arithmetic.
     pub left: Value,
-    /// What the claim says it comes to.
+    /// Result according to the claim.
     pub right: Amount,
 }
 
-/// Why a text is no arithmetic.
+/// Reason why a text is no arithmetic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
-    /// A number or unit in it cannot be read.
+    /// Invalid number or unit.
     #[error(transparent)]
     Amount(#[from] AmountError),
-    /// Something else stands where it must not.
+    /// Unexpected text.
     #[error("'{text}': {reason}")]
     Syntax {
-        /// What was read.
+        /// Text that was read.
         text: String,
-        /// What is wrong with it.
+        /// Error.
         reason: &'static str,
     },
 }
 
-/// Where the comparison of an equation stands, and how it hedges.
+/// Words and signs of the comparison in an equation, with its hedge.
 const COMPARISONS: [&str; 7] = [" about ", " over ", " nearly ", "=", "~", ">", "<"];
 
 impl Equation {
@@ -52,7 +52,7 @@ impl Equation {
     ///
     /// # Errors
     ///
-    /// [`ExpressionError`] with what stands where it must not.
+    /// [`ExpressionError`] with the unexpected text.
     pub fn parse(text: &str) -> Result<Equation, ExpressionError> {
         let error = |reason| ExpressionError::Syntax { text: shorten(text), reason };
         let places = COMPARISONS.iter().filter_map(|word| Some((text.find(word)?, *word)));
@@ -65,7 +65,7 @@ impl Equation {
     }
 }
 
-/// What a piece of arithmetic comes to.
+/// Returns the result of an arithmetic expression.
 ///
 /// # Errors
 ///
@@ -94,7 +94,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether `sign` comes next; if so it is passed.
+    /// Skips `sign` if it is next, and returns whether it was.
     fn takes(&mut self, sign: &str) -> bool {
         let after = self.rest.strip_prefix(sign);
         self.rest = after.unwrap_or(self.rest).trim_start();
@@ -156,7 +156,7 @@ impl Reader<'_> {
         let (digits, rest) = number(self.rest);
         let plain: String = digits.chars().filter(|c| *c != ',' && *c != '_').collect();
         let value: f64 = plain.parse().map_err(|_| "a number is missing")?;
-        // The longest beginning of the rest that is a unit: MB/s before MB.
+        // The longest prefix of the rest that is a unit: MB/s before MB.
         let text = rest.trim_start();
         let ends = (0..=text.len().min(8)).rev().filter(|end| text.is_char_boundary(*end));
         let units = ends.filter_map(|end| {
@@ -171,24 +171,25 @@ impl Reader<'_> {
     }
 }
 
-/// How an equation stands.
+/// Verdict on an equation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
-    /// The right side is what the left comes to.
+    /// The sides are equal.
     Holds,
-    /// It is, if decimal units on the right are read as binary ones, which its digits prove.
+    /// The sides are equal if decimal units on the right are read as binary ones, which its digits
+    /// prove.
     HoldsInBinary,
-    /// It is not, but it would be if a million were a thousand times 1024.
+    /// The sides are not equal, but would be if a million were a thousand times 1024.
     MixedThousands,
-    /// It is not.
+    /// The sides are not equal.
     Breaks,
-    /// The sides are not of one kind.
+    /// The sides have different dimensions.
     Units,
 }
 
 impl Equation {
-    /// The left side in the terms of the right: bits where bits are compared, binary units where
-    /// the digits prove them; `None` if the sides are of different kinds.
+    /// Returns the left side in the units of the right: bits if bits are compared, binary units if
+    /// the digits prove them; `None` if the sides have different dimensions.
     pub fn compared(&self) -> Option<f64> {
         let left = alike(self.left, self.right.dimension)?;
         Some(match self.standing() {
@@ -203,7 +204,7 @@ impl Equation {
         let Some(left) = alike(self.left, right.dimension) else { return Standing::Units };
         let within = |factor: f64| {
             let (low, high) = right.interval();
-            // What is measured on the left, such as a time, has six digits at best.
+            // A measured quantity on the left, such as a time, has six digits at best.
             let slack = 5e-6 * left.abs();
             low * factor - slack <= left && left <= high * factor + slack
         };
@@ -223,7 +224,7 @@ impl Equation {
     }
 }
 
-/// How many thousands a unit's prefix stands for.
+/// Returns the power of one thousand of a unit's prefix.
 fn thousands(unit: &str) -> i32 {
     match unit.chars().next() {
         Some('k' | 'K') => 1,
@@ -234,13 +235,13 @@ fn thousands(unit: &str) -> i32 {
     }
 }
 
-/// The value, in bits if bytes are compared with bits; `None` if the kinds differ.
+/// Returns the value, in bits if bytes are compared with bits; `None` if the dimensions differ.
 fn alike(value: Value, dimension: Dimension) -> Option<f64> {
     match (value.dimension, dimension) {
         (left, right) if left == right => Some(value.value),
         (Dimension::BYTE_RATE, Dimension::BIT_RATE) => Some(value.value * 8.0),
         (Dimension::BIT_RATE, Dimension::BYTE_RATE) => Some(value.value / 8.0),
-        // IOPS may go without their unit.
+        // IOPS may omit their unit.
         (Dimension::RATE, Dimension::NUMBER) | (Dimension::NUMBER, Dimension::RATE) => {
             Some(value.value)
         }

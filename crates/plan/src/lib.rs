@@ -1,8 +1,8 @@
 //! Predicts the performance of a storage system from its parts, and audits performance claims.
 //!
-//! The crate `catalogue` holds the figures of parts, each with its source. [`audit`] checks a claim
-//! with laws that need no queueing model. `model` solves the queueing networks; this crate turns a
-//! bill of material into a network, and its solution into IOPS, latencies and words.
+//! The crate `catalogue` has the figures of parts, each with its source. [`audit`] checks a claim
+//! with laws that need no queueing model. `model` solves the queueing networks; this crate converts
+//! a bill of material to a network, and its solution to IOPS, latencies and text.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Several workloads at once on one system.
+//! Several concurrent workloads on one system.
 //!
 //! Each stream has its own classes with the service times that it would have alone, at the same
 //! stations. Stations serve first come, first served, and streams have different service times
@@ -16,14 +16,14 @@ use crate::predict::{Use, least_sure};
 use crate::system::{Load, PlanError, System, Tweak};
 use catalogue::Kind;
 
-/// How long kinds of work are simulated beside each other: means are within 1 % where each of them
-/// has a hundredth of the I/Os.
+/// Length of the simulation of concurrent workloads: means are within 1 % if each workload has a
+/// hundredth of the I/Os.
 const RUN: Run = Run { seed: 1, warmup: 20_000, requests: 500_000 };
 
-/// What one kind of work gets.
+/// Results of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Flow {
-    /// What is asked.
+    /// Workload of the stream.
     pub stream: Stream,
     /// I/Os per second.
     pub iops: f64,
@@ -33,26 +33,26 @@ pub struct Flow {
     pub latency_s: f64,
 }
 
-/// What a system does with several kinds of work at once.
+/// Results of a system with several concurrent workloads.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Mixed {
-    /// Each kind, that of the bill first.
+    /// Results of each workload, that of the bill first.
     pub flows: Vec<Flow>,
-    /// How busy everything is, the busiest first.
+    /// Utilisation of all resources, the busiest first.
     pub uses: Vec<Use>,
-    /// What was left out or taken for granted.
+    /// Omissions and assumptions.
     pub remarks: Vec<String>,
-    /// The least sure kind of the figures that it rests on.
+    /// Least certain kind of the figures.
     pub kind: Kind,
 }
 
-/// All work of a bill, that of the bill itself first.
+/// Returns all workloads of a bill, that of the bill itself first.
 pub fn streams(bill: &Bill) -> Vec<Stream> {
     let first = Stream { work: bill.work, sequential: bill.setup.sequential };
     std::iter::once(first).chain(bill.setup.streams.iter().copied()).collect()
 }
 
-/// The bill with one of its kinds of work alone; a write knows that others read beside it.
+/// Returns the bill with only one of its workloads; a write notes that others read concurrently.
 fn alone(bill: &Bill, stream: &Stream) -> Bill {
     let mut alone = bill.clone();
     alone.work = stream.work;
@@ -66,7 +66,7 @@ fn alone(bill: &Bill, stream: &Stream) -> Bill {
 ///
 /// # Errors
 ///
-/// As [`predict`](crate::predict::predict); and where stations differ by the length of an I/O.
+/// Errors of [`predict`](crate::predict::predict); and stations that differ by I/O size.
 pub fn mixed(bill: &Bill) -> Result<Mixed, PlanError> {
     let streams = streams(bill);
     let build = |stream: &Stream| System::build(&alone(bill, stream), &Tweak::default());
@@ -121,7 +121,8 @@ pub fn mixed(bill: &Bill) -> Result<Mixed, PlanError> {
     Ok(Mixed { flows, uses, remarks, kind: least_sure(&inputs) })
 }
 
-/// The network with the classes of all, which are whose, and where the stations of each are.
+/// Network with the classes of all streams, the range of classes of each stream, and the stations
+/// of each.
 type Together = (Network, Vec<std::ops::Range<usize>>, Vec<Vec<StationId>>);
 
 fn together(systems: &[System]) -> Result<Together, PlanError> {
@@ -146,7 +147,7 @@ fn together(systems: &[System]) -> Result<Together, PlanError> {
         for class in &system.network.classes {
             let mut route = class.route.clone();
             renamed(&mut route, &ids);
-            // Names are told apart by their streams.
+            // Names are distinguished by their streams.
             let name = format!("{} of stream {}", class.name, of.len());
             network.add_class(Class { route, name, ..class.clone() });
         }
@@ -196,8 +197,8 @@ mod test {
         assert_eq!(both, mixed(&bill(LONG)).unwrap(), "the same bits each time");
     }
 
-    /// Streams by chance, on drives of flash: the command `simulate` has workers of its own, which
-    /// know nothing of this module.
+    /// Tests random streams on flash drives: the command `simulate` has its own workers, which do
+    /// not use this module.
     #[test]
     fn plan_says_of_streams_what_simulate_does() {
         let mut rng = block::Rng::new(7, 0);
@@ -224,7 +225,7 @@ mod test {
         }
     }
 
-    /// I/Os per second of each stream, by workers of their own on every drive.
+    /// Returns the IOPS of each stream, with separate workers on every drive.
     fn simulated(bill: &Bill) -> Vec<f64> {
         use job::spec::{Access, Workload};
         let streams = streams(bill);

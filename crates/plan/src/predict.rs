@@ -1,4 +1,4 @@
-//! Predicts a system: IOPS, bandwidth, latency, utilisation, and the limiting resource.
+//! Prediction of a system: IOPS, bandwidth, latency, utilisation, and the bottleneck.
 
 use model::{Caveat, Class, Method, Solution, solve};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::bill::Bill;
 use crate::system::{Input, Level, Load, PlanError, System, Tweak};
 use catalogue::Kind;
 
-/// What a system will do.
+/// Predicted performance of a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Prediction {
     /// I/Os per second.
@@ -20,77 +20,78 @@ pub struct Prediction {
     pub outstanding: f64,
     /// Share of all cores in use; `None` if no software is named.
     pub processor: Option<f64>,
-    /// How busy everything is, the busiest first.
+    /// Utilisation of all resources, the busiest first.
     pub uses: Vec<Use>,
-    /// How the network was solved.
+    /// Method by which the network was solved.
     pub method: &'static str,
-    /// What was left out or taken for granted.
+    /// Omissions and assumptions.
     pub remarks: Vec<String>,
-    /// The least sure kind of the figures that it rests on; `derived` if there are none.
+    /// Least certain kind of the figures; `derived` if there are none.
     pub kind: Kind,
-    /// These figures.
+    /// Figures behind the prediction.
     pub inputs: Vec<Input>,
 }
 
-/// How busy a resource is.
+/// Utilisation of a resource.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Use {
-    /// What it is.
+    /// Name of the resource.
     pub name: String,
-    /// How far from the medium.
+    /// Level of the resource above the medium.
     pub level: Level,
-    /// 0 to 1.
+    /// Utilisation, 0 to 1.
     pub utilisation: f64,
-    /// How it is known what it does.
+    /// Kind of the figure that determines its rate.
     pub kind: Kind,
 }
 
 impl Prediction {
-    /// What limits it: the busiest resource.
+    /// Returns the bottleneck: the busiest resource.
     pub fn bottleneck(&self) -> Option<&Use> {
         self.uses.first()
     }
 }
 
-/// What stands in the way of more.
+/// Limit of a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// Too few I/Os are in flight to keep any part busy.
+    /// Queue depth: too few I/Os are in flight to keep any part busy.
     QueueDepth {
-        /// How many on each drive or port would keep the busiest part at work for nine tenths of
-        /// the time; `None` if none would, as where a drive takes no more commands at once.
+        /// Queue depth of each drive or port that would keep the busiest part at work for nine
+        /// tenths of the time; `None` if there is none, such as when a drive accepts no more
+        /// commands at once.
         lifts: Option<u32>,
-        /// Whether that is on all drives together, as the bill counts.
+        /// True if that is the total of all drives, as the bill counts.
         in_all: bool,
     },
-    /// Parts, of which ten percent more bring the most.
+    /// Parts, of which ten percent more bring the greatest gain.
     Parts {
-        /// Which.
+        /// Level of the parts.
         level: Level,
     },
-    /// What software does one after the other, or a layer of the bill.
+    /// Serialized software, or a layer of the bill.
     Layer {
-        /// Its name.
+        /// Name of the layer.
         name: String,
     },
-    /// What an I/O takes alone at parts that are not busy: faster ones bring the most, and more of
-    /// them nothing.
+    /// Latency of a lone I/O at parts that are not busy: faster parts bring the greatest gain, and
+    /// more of them none.
     Latency {
-        /// Which.
+        /// Level of the parts.
         level: Level,
-        /// How busy they are, 0 to 1.
+        /// Utilisation of the parts, 0 to 1.
         utilisation: f64,
     },
-    /// The threads that submit: each is busy, and the host has cores that none of them uses.
+    /// Submitting threads: each is busy, and the host has cores that none of them uses.
     Jobs {
-        /// How many.
+        /// Number of threads.
         jobs: u32,
     },
 }
 
 impl Limit {
-    /// In words.
+    /// Describes the limit as text.
     pub fn words(&self) -> String {
         match self {
             Limit::QueueDepth { lifts: Some(depth), in_all } => {
@@ -122,7 +123,7 @@ impl Limit {
         }
     }
 
-    /// The parts of a level, of which ten percent more bring the most: what it is about them.
+    /// Returns the limit for the level of which ten percent more bring the greatest gain.
     fn of(bill: &Bill, found: &Prediction, level: Level) -> Limit {
         let Some(busiest) = found.uses.iter().find(|used| used.level == level) else {
             return Limit::Parts { level };
@@ -141,17 +142,17 @@ impl Limit {
     }
 }
 
-/// Below this share of its time the busiest part is not what limits.
+/// Minimum utilisation of the busiest part for it to be the limit.
 pub(crate) const BUSY: f64 = 0.85;
-/// At this share a part is what limits.
+/// Utilisation at which a part is the limit.
 const FULL: f64 = 0.9;
 
-/// What limits a bill. Where a part is named, no other brings more if it were faster; where the
-/// queue depth is, a deeper one brings more than any faster part.
+/// Returns the limit of a bill. If a part is named, no other part would bring more if it were
+/// faster; if the queue depth is, a deeper one brings more than any faster part.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanError> {
     let base = predict(bill, &Tweak::default())?;
     let Some(best) = what_ifs.first() else { return Ok(None) };
@@ -182,29 +183,30 @@ pub fn limit(bill: &Bill, what_ifs: &[WhatIf]) -> Result<Option<Limit>, PlanErro
     Ok(Some(Limit::QueueDepth { lifts: Some(lifts), in_all: bill.setup.in_flight.is_some() }))
 }
 
-/// Solves a bill.
+/// Predicts a bill.
 ///
 /// # Errors
 ///
-/// [`PlanError`] for missing figures, and what `model` says.
+/// [`PlanError`] for missing figures, and errors of `model`.
 pub fn predict(bill: &Bill, tweak: &Tweak) -> Result<Prediction, PlanError> {
     predict_by(bill, tweak, Method::Auto)
 }
 
-/// As [`predict`], by a method of the caller's choice.
+/// Predicts a bill by the given method.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Prediction, PlanError> {
     let system = System::build(bill, tweak)?;
     let solution = solve(&system.network, method)?;
     let hosts = bill.host_factor();
     let iops = solution.throughput_per_s();
     let mut uses: Vec<Use> = system.resources.iter().map(|r| used(r, &solution, iops)).collect();
-    // The sort is stable, so that equals keep their order and the answer is the same each time.
+    // The sort is stable, so equal elements retain their order and the result is the same each
+    // time.
     uses.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation));
-    // An approximate solution may be beyond what there is in the last digits.
+    // An approximate solution may exceed 1 in the last digits.
     uses.iter_mut().for_each(|used| used.utilisation = used.utilisation.min(1.0));
     let processor = uses.iter().find(|u| u.level == Level::Processor).map(|u| u.utilisation);
     let mut remarks = system.remarks;
@@ -228,7 +230,7 @@ pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Predicti
     })
 }
 
-/// The least sure kind of figures; `derived` without any.
+/// Returns the least certain kind of figures; `derived` without any.
 pub(crate) fn least_sure(inputs: &[Input]) -> Kind {
     inputs.iter().map(|input| input.known.kind).max().unwrap_or(Kind::Derived)
 }
@@ -254,28 +256,28 @@ fn caveat(caveat: &Caveat) -> Option<&'static str> {
     }
 }
 
-/// What a system does with I/Os that arrive at a rate, whatever is in flight.
+/// Results of a system with I/Os that arrive at a rate, whatever the queue depth.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Arriving {
-    /// I/Os that arrive per second, at random.
+    /// Arrival rate, in I/Os per second, at random times.
     pub rate: f64,
     /// Mean time from arrival to done, in seconds.
     pub response_s: f64,
     /// Mean I/Os in flight.
     pub outstanding: f64,
-    /// How busy everything is, the busiest first.
+    /// Utilisation of all resources, the busiest first.
     pub uses: Vec<Use>,
 }
 
-/// I/Os arrive at random, spread evenly over the drives. Nobody published such a result that names
-/// all of its parts: the answer has no interval.
+/// Predicts I/Os that arrive at random, spread evenly over the drives. There is no published result
+/// of this kind that names all of its parts: the prediction has no interval.
 ///
 /// # Errors
 ///
-/// As [`predict`]; [`ModelError::Overload`] when more arrives than is done.
+/// Errors of [`predict`]; [`ModelError::Overload`] if the arrival rate exceeds the maximum rate.
 pub fn arriving(bill: &Bill, rate: f64) -> Result<Arriving, PlanError> {
     let mut bill = bill.clone();
-    // What a drive does among its own queue is not what it does with what comes by chance.
+    // The reordering of a drive's queue does not apply to random arrivals.
     (bill.work.outstanding, bill.setup.in_flight) = (1, None);
     let mut system = System::build(&bill, &Tweak::default())?;
     let each = rate / f64::from(bill.setup.up()) / system.network.classes.len().max(1) as f64;
@@ -291,34 +293,34 @@ pub fn arriving(bill: &Bill, rate: f64) -> Result<Arriving, PlanError> {
     Ok(Arriving { rate, response_s, outstanding: rate * response_s, uses })
 }
 
-/// The most I/Os per second that the bill can do, whatever the distributions of its times: the
-/// asymptotic bound of `model`, which needs means only.
+/// Returns the maximum IOPS of the bill, whatever the distributions of its times: the asymptotic
+/// bound of `model`, which needs means only.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn bound(bill: &Bill) -> Result<f64, PlanError> {
     let system = System::build(bill, &Tweak::default())?;
     let hosts = bill.host_factor();
     Ok(model::laws::bounds(&system.network)?.throughput_per_s_high * hosts)
 }
 
-/// One step of the way from ratings to the answer.
+/// One step of the waterfall from ratings to the prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fall {
-    /// Up to which parts.
+    /// Highest level of the included parts.
     pub up_to: Level,
-    /// I/Os per second with these and nothing else.
+    /// IOPS with these parts and nothing else.
     pub iops: f64,
-    /// How it is known what the last of them do.
+    /// Kind of the figures of that level.
     pub kind: Kind,
 }
 
-/// From the drives alone to the whole system, a level more at each step.
+/// Returns the waterfall from the drives alone to the whole system, one more level at each step.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn waterfall(bill: &Bill) -> Result<Vec<Fall>, PlanError> {
     let whole = System::build(bill, &Tweak::default())?;
     let mut falls = Vec::new();
@@ -333,24 +335,25 @@ pub fn waterfall(bill: &Bill) -> Result<Vec<Fall>, PlanError> {
     Ok(falls)
 }
 
-/// What more of one level would bring.
+/// Effect of a faster level.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WhatIf {
-    /// Which level is faster.
+    /// Level that is faster.
     pub level: Level,
-    /// By how much: 1.1 is ten percent.
+    /// Factor by which it is faster: 1.1 is ten percent.
     pub factor: f64,
-    /// I/Os per second then, relative to now.
+    /// Ratio of the new IOPS to the present ones.
     pub gain: f64,
-    /// What limits then, and how busy it is.
+    /// New bottleneck, with its utilisation.
     pub next: Option<Use>,
 }
 
-/// Each level ten percent faster, one at a time, the most useful first.
+/// Returns the effect of each level being ten percent faster, one at a time, the greatest gain
+/// first.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn what_if(bill: &Bill) -> Result<Vec<WhatIf>, PlanError> {
     let base = predict(bill, &Tweak::default())?;
     let factor = 1.1;
@@ -384,7 +387,7 @@ mod test {
     fn twenty_eight_drives() {
         let found = predict(&intel(), &Tweak::default()).unwrap();
         assert!((975e3..980.5e3).contains(&found.iops), "{}", found.iops);
-        // Little's law ties the three means.
+        // Little's law relates the three means.
         assert!((found.iops * found.latency_s / found.outstanding - 1.0).abs() < 1e-6);
         assert_eq!(found.outstanding.round(), 896.0);
         assert_eq!(found.bottleneck().unwrap().level, Level::Drive);
@@ -439,7 +442,7 @@ mod test {
             drive = 'micron-9550-max-6400'\n";
         let found = predict(&read(drive), &Tweak::default()).unwrap();
         assert!((found.iops / 720e3 - 1.0).abs() < 1e-3, "{}", found.iops);
-        // Where no mix is rated, the answer says what it took for granted.
+        // If no mix is rated, the prediction reports its assumption.
         let other = drive.replace("micron-9550-max-6400", "pm1735");
         let found = predict(&read(&other), &Tweak::default()).unwrap();
         assert!(found.remarks.iter().any(|remark| remark.contains("mix")), "{:?}", found.remarks);
@@ -479,13 +482,13 @@ mod test {
         let found = said(&format!("{head}jobs = 2\n"), drive);
         assert_eq!(found, Limit::Jobs { jobs: 2 });
         assert!(found.words().starts_with("jobs: all 2 submitting threads"), "{}", found.words());
-        // With all of them it is the drive.
+        // With all cores it is the drive.
         let found = said(head, drive);
         assert_eq!(found, Limit::Parts { level: Level::Drive }, "{}", found.words());
-        // Where there are as few cores as threads, it is the cores.
+        // If there are as few cores as threads, it is the cores.
         let head = "software = 'linux-libaio'\ncores = 2\njobs = 2\noutstanding = 256\n";
         assert_eq!(said(head, drive), Limit::Parts { level: Level::Processor });
-        // Software takes 5 ms, of which a core works 2 us, and the drive has no deeper queue.
+        // Software has a latency of 5 ms with 2 us of CPU time, and the drive has no deeper queue.
         let slow = "[source.me]\ntitle = 'me'\n[[part]]\nid = 'slow'\nname = 'Slow'\n\
             class = 'software'\nfigures = [{ is = 'core_time', value = 2, unit = 'us', \
             kind = 'guess', source = 'me' }, { is = 'added_latency', value = 5, unit = 'ms', \

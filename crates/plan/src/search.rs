@@ -1,5 +1,5 @@
-//! From a goal to bills: how many of each drive it takes, what fits, and which bills are Pareto-
-//! optimal.
+//! Search from a goal to bills: the number of each drive, the feasible bills, and the
+//! Pareto-optimal ones.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,26 +12,26 @@ use crate::surface::{Surface, surface};
 use crate::system::{PlanError, Tweak};
 use catalogue::{Catalogue, Class, Kind, Part};
 
-/// What is wanted, and what is given.
+/// Goal and given parts.
 #[derive(Clone, Debug)]
 pub struct Goal {
     /// I/Os per second.
     pub iops: f64,
-    /// What they are.
+    /// Workload of the I/Os.
     pub work: Work,
-    /// The server to build in, with its slots and cores.
+    /// Server to build in, with its slots and cores.
     pub server: Option<String>,
     /// Software stack, which sets the CPU time of an I/O.
     pub software: Option<String>,
-    /// The adapter for drives that need one.
+    /// Adapter for drives that need one.
     pub adapter: Option<String>,
-    /// Most dollars for drives and adapters.
+    /// Maximum price of drives and adapters in dollars.
     pub price_max: Option<f64>,
-    /// Most watts of drives and adapters.
+    /// Maximum power of drives and adapters in watts.
     pub power_max: Option<f64>,
-    /// The year in which drives must be sold; `None` for any.
+    /// Year in which drives must be sold; `None` for any.
     pub year: Option<u32>,
-    /// `sata`, `sas` or `pcie`; `None` for any.
+    /// Interface: `sata`, `sas` or `pcie`; `None` for any.
     pub interface: Option<String>,
 }
 
@@ -40,80 +40,81 @@ pub struct Goal {
 pub struct Candidate {
     /// Id of the drive.
     pub drive: String,
-    /// How many.
+    /// Number of drives.
     pub drives: u32,
-    /// How many adapters, or cards where the drives are cards.
+    /// Number of adapters, or of cards if the drives are cards.
     pub cards: u32,
-    /// I/Os per second that it does.
+    /// IOPS of the bill.
     pub iops: f64,
-    /// The least sure kind of the figures that these rest on.
+    /// Least certain kind of the figures used for the IOPS.
     pub kind: Kind,
-    /// What limits it.
+    /// Bottleneck.
     pub limit: String,
-    /// Dollars for drives and adapters, if every price is known.
+    /// Price of drives and adapters in dollars, if every price is known.
     pub price: Option<f64>,
-    /// The least sure kind of the prices that are known.
+    /// Least certain kind of the known prices.
     pub price_kind: Option<Kind>,
-    /// What one drive may cost so that the bill costs as much as the cheapest one whose price is
-    /// known; only where its own is not.
+    /// Maximum price of one drive at which the bill costs as much as the cheapest one whose price
+    /// is known; only if its own price is unknown.
     pub break_even: Option<f64>,
-    /// Watts of drives and adapters, if all are known.
+    /// Power of drives and adapters in watts, if all are known.
     pub power: Option<f64>,
-    /// The least sure kind of the powers that are known.
+    /// Least certain kind of the known powers.
     pub power_kind: Option<Kind>,
-    /// Whether no other candidate is at least as good in price, power and number of drives, and
+    /// True if no other candidate is at least as good in price, power and number of drives, and
     /// better in one.
     pub pareto: bool,
-    /// What its figures' intervals do to its rate; only after [`draw`].
+    /// Effect of the figures' intervals on the rate; only after [`draw`].
     pub chance: Option<Surface>,
 }
 
 /// A drive that does not reach the goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused {
-    /// Its id.
+    /// Id of the drive.
     pub drive: String,
-    /// Which limit is in the way, and by how much.
+    /// Limit that prevents the goal, with the excess.
     pub reason: String,
-    /// What to give up, or to add.
+    /// Limit to relax, or part to add.
     pub relax: String,
-    /// The most drives that keep all limits, and what they do; `None` if none does, or if nobody
-    /// knows.
+    /// Maximum number of drives within all limits, with their IOPS; `None` if there are none, or if
+    /// a figure is unknown.
     pub within: Option<Within>,
 }
 
-/// What keeps all limits, short of the goal.
+/// System within all limits that misses the goal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Within {
-    /// How many drives.
+    /// Number of drives.
     pub drives: u32,
-    /// How many adapters, or cards where the drives are cards.
+    /// Number of adapters, or of cards if the drives are cards.
     pub cards: u32,
-    /// I/Os per second that they do.
+    /// IOPS of the drives.
     pub iops: f64,
-    /// The least sure kind of the figures that these rest on.
+    /// Least certain kind of the figures used for the IOPS.
     pub kind: Kind,
 }
 
-/// What a search found.
+/// Results of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
     /// Bills that reach the goal, by price, then by number of drives.
     pub candidates: Vec<Candidate>,
-    /// Drives that do not, with the reason, what comes nearest first.
+    /// Drives that miss the goal, with the reason, the nearest first.
     pub refused: Vec<Refused>,
     /// Drives that were not sold in the year.
     pub not_sold: Vec<String>,
 }
 
-/// Most drives of a candidate that is solved: larger systems are more than one server.
+/// Maximum number of drives of a candidate: larger systems are more than one server.
 const DRIVES_MAX: u32 = 256;
-/// Rounds of adding drives until the goal is reached.
+/// Maximum number of rounds in which drives are added until the goal is reached.
 const ROUNDS: u32 = 64;
-/// Queues cost a little even of what is not the limit: what misses by no more does reach a goal.
+/// Share of a goal that counts as reached: queues cost a little even at resources that are no
+/// bottleneck.
 const REACHED: f64 = 0.999;
 
-/// Looks through all drives of the catalogue.
+/// Searches all drives of the catalogue.
 pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let (mut candidates, mut refused, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
@@ -134,13 +135,14 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     candidates.sort_by(|a, b| {
         price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives)).then(a.drive.cmp(&b.drive))
     });
-    // The sort is stable: what nobody knows stays in the order of the catalogue.
+    // The sort is stable: unknown ones remain in the order of the catalogue.
     let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
     refused.sort_by(|a, b| near(b).total_cmp(&near(a)));
     Found { candidates, refused, not_sold }
 }
 
-/// Draws the figures of each candidate, on all cores. The same goal and seed give the same bits.
+/// Draws the figures of each candidate, on all cores. The same goal and seed result in the same
+/// bits.
 pub fn draw(goal: &Goal, catalogue: &Catalogue, found: &mut Found, (draws, seed): (u32, u64)) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let one = |candidate: &mut Candidate| {
@@ -149,7 +151,7 @@ pub fn draw(goal: &Goal, catalogue: &Catalogue, found: &mut Found, (draws, seed)
         kit.fill(candidate.drives, candidate.cards);
         candidate.chance = surface(&kit.bill, draws, seed, goal.iops * REACHED).ok();
     };
-    // Many slow drives take longer than few fast ones: each thread takes the next.
+    // Many slow drives take longer than few fast ones: each thread processes the next.
     let left = Mutex::new(found.candidates.iter_mut());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     std::thread::scope(|scope| {
@@ -163,14 +165,15 @@ pub fn draw(goal: &Goal, catalogue: &Catalogue, found: &mut Found, (draws, seed)
     });
 }
 
-/// One kind of drive, what it hangs on, and the bill in the making.
+/// One kind of drive, its adapter, and the bill under construction.
 struct Kit<'a> {
     goal: &'a Goal,
     drive: &'a Part,
     adapter: Option<&'a Part>,
-    /// With the server, to be solved.
+    /// Bill with the server, to be solved.
     bill: Bill,
-    /// Without it, to be paid for: the server is given, and only what goes into it is bought.
+    /// Bill without the server, to be priced: the server is given, and only its contents are
+    /// bought.
     goods: Bill,
 }
 
@@ -200,7 +203,8 @@ impl<'a> Kit<'a> {
         Ok(kit)
     }
 
-    /// The smallest bill that reaches the goal: as few drives as do it, on as few cards.
+    /// Returns the smallest bill that reaches the goal: the minimum number of drives, on the
+    /// minimum number of cards.
     fn candidate(&mut self) -> Result<Candidate, Refused> {
         let each = self.alone()?;
         let least = (self.goal.iops * REACHED / each).ceil().max(1.0);
@@ -242,7 +246,7 @@ impl<'a> Kit<'a> {
         Err(self.refuse(format!("not reached with {drives} drives"), "a lower goal", within))
     }
 
-    /// Solves a bill, if it can be built.
+    /// Predicts a bill, if it can be built.
     fn solve(&mut self, drives: u32, cards: u32) -> Result<Prediction, Refused> {
         self.fill(drives, cards);
         if let Err((_, reason)) = self.bill.check() {
@@ -256,7 +260,7 @@ impl<'a> Kit<'a> {
         found.iops >= self.goal.iops * REACHED
     }
 
-    /// Takes off what the goal does not need, and looks at what is left to pay.
+    /// Removes parts that the goal does not need, and checks the price and power of the rest.
     fn affordable(
         &mut self,
         least: u32,
@@ -290,7 +294,7 @@ impl<'a> Kit<'a> {
                     let reason = format!("{what} {total:.0} is above {most:.0}");
                     (reason, format!("--{what}-max {}", total.ceil()))
                 }
-                // A limit can only be kept by what is known.
+                // A limit can only be checked with known figures.
                 (None, Some(_)) => {
                     let reason = format!("its {what} is not known, so no limit can be kept");
                     (reason, format!("--parts FILE with the {what} of {}", sum.unknown.join(", ")))
@@ -317,14 +321,15 @@ impl<'a> Kit<'a> {
         })
     }
 
-    /// What one drive does in this work with nothing around it.
+    /// Returns the IOPS of one drive alone with this workload.
     fn alone(&mut self) -> Result<f64, Refused> {
         self.goods.groups = vec![Group::of_drives(None, 1, &self.drive.id, 1)];
         let found = predict(&self.goods, &Tweak::default()).map_err(|error| self.unknown(error))?;
         Ok(found.iops)
     }
 
-    /// The most drives, and then the most cards, up to these, that can be built and paid for.
+    /// Returns the maximum number of drives, and then of cards, up to these, that can be built and
+    /// paid for.
     fn within(&mut self, drives: u32, cards: u32) -> Option<Within> {
         for drives in (1..=drives).rev() {
             for cards in (self.cards_for(drives)..=cards.min(drives)).rev() {
@@ -350,7 +355,8 @@ impl<'a> Kit<'a> {
             && within(cost.power.total(), self.goal.power_max)
     }
 
-    /// The fewest cards that have a port for each drive; those that are cards are their own.
+    /// Returns the minimum number of cards with a port for each drive; drives that are cards need
+    /// none.
     fn cards_for(&self, drives: u32) -> u32 {
         match self.adapter {
             Some(adapter) => drives.div_ceil(adapter.value("ports").unwrap_or(1.0) as u32),
@@ -379,7 +385,7 @@ impl<'a> Kit<'a> {
     }
 }
 
-/// Drives on adapters, as evenly as whole drives go.
+/// Distributes drives over adapters as evenly as possible.
 pub fn spread(adapter: &str, cards: u32, drive: &str, drives: u32) -> Vec<Group> {
     let cards = cards.max(1);
     let (each, more) = (drives / cards, drives % cards);
@@ -388,7 +394,7 @@ pub fn spread(adapter: &str, cards: u32, drive: &str, drives: u32) -> Vec<Group>
     full.into_iter().chain(rest).collect()
 }
 
-/// What drives of unknown price may cost.
+/// Sets the break-even price of drives without a known price.
 fn even(candidates: &mut [Candidate], catalogue: &Catalogue) {
     let known = candidates.iter().filter_map(|candidate| candidate.price);
     let Some(cheapest) = known.min_by(f64::total_cmp) else { return };
@@ -398,7 +404,7 @@ fn even(candidates: &mut [Candidate], catalogue: &Catalogue) {
     }
 }
 
-/// Marks what no other candidate beats.
+/// Marks the Pareto-optimal candidates.
 fn mark(candidates: &mut [Candidate]) {
     let worth = |c: &Candidate| {
         let unknown = f64::INFINITY;

@@ -1,9 +1,9 @@
 //! Sizing: hosts and drives for a rate, a response time and a capacity, with growth over years and
 //! with failed drives or hosts.
 //!
-//! All hosts are equal. For each drive the search takes the fewest hosts that reach the goal, and
-//! then the fewest drives in each. Every candidate is predicted; this module does no queueing
-//! arithmetic.
+//! All hosts are identical. For each drive the search finds the minimum number of hosts that reach
+//! the goal, and then the minimum number of drives in each. Every candidate is predicted; this
+//! module does no queueing arithmetic.
 
 use serde::Serialize;
 
@@ -15,53 +15,53 @@ use crate::search::spread;
 use crate::system::{PlanError, Tweak};
 use catalogue::{Catalogue, Class, Kind, Part};
 
-/// What is wanted.
+/// Requirements.
 #[derive(Clone, Debug)]
 pub struct Need {
     /// I/Os per second today.
     pub iops: f64,
-    /// What they are. `outstanding` is the most on each drive.
+    /// Workload of the I/Os. `outstanding` is the maximum queue depth of each drive.
     pub work: Work,
-    /// Longest mean response time at that rate, in seconds.
+    /// Maximum mean response time at that rate, in seconds.
     pub latency_s: Option<f64>,
-    /// Longest 99th percentile at that rate, in seconds.
+    /// Maximum 99th percentile at that rate, in seconds.
     pub p99_s: Option<f64>,
-    /// Bytes for data today, after spares, parity and copies.
+    /// Capacity for data today in bytes, after spares, parity and copies.
     pub capacity: Option<f64>,
-    /// Share by which rate and space grow each year.
+    /// Annual growth of rate and capacity, as a share.
     pub growth: f64,
     /// Years of growth to plan for.
     pub years: f64,
-    /// How drives of a host hold data together.
+    /// RAID level of a host's drives.
     pub raid: Raid,
-    /// Spares, sets, copies, and what may fail while the goal is still reached.
+    /// Spares, sets, copies, and the failures at which the goal must still be reached.
     pub setup: Setup,
-    /// Most hosts.
+    /// Maximum number of hosts.
     pub hosts_max: u32,
-    /// Most drives of a host.
+    /// Maximum number of drives of a host.
     pub drives_max: u32,
-    /// Each host, with its lanes, bays and cores.
+    /// Server part of each host, with its lanes, bays and cores.
     pub server: Option<String>,
     /// Software stack, which sets the CPU time of an I/O.
     pub software: Option<String>,
-    /// What drives hang on that need an adapter.
+    /// Adapter for drives that need one.
     pub adapter: Option<String>,
-    /// Ports of each host, and the link that they speak.
+    /// Ports of each host, with their link.
     pub ports: Option<(String, u32)>,
-    /// Most dollars of all drives and adapters.
+    /// Maximum price of all drives and adapters in dollars.
     pub price_max: Option<f64>,
-    /// Most watts of all drives and adapters.
+    /// Maximum power of all drives and adapters in watts.
     pub power_max: Option<f64>,
-    /// Most rack units of the hosts.
+    /// Maximum height of the hosts in rack units.
     pub height_max: Option<f64>,
-    /// The year in which drives must be sold; `None` for any.
+    /// Year in which drives must be sold; `None` for any.
     pub year: Option<u32>,
-    /// `sata`, `sas` or `pcie`; `None` for any.
+    /// Interface: `sata`, `sas` or `pcie`; `None` for any.
     pub interface: Option<String>,
 }
 
 impl Need {
-    /// A rate, and nothing else asked for: one host, drives of any year.
+    /// Creates requirements of a rate only: one host, drives of any year.
     pub fn rate(iops: f64, work: Work) -> Need {
         Need {
             iops,
@@ -87,87 +87,88 @@ impl Need {
         }
     }
 
-    /// By what today's rate and space are multiplied.
+    /// Returns the growth factor of today's rate and capacity.
     pub fn grown(&self) -> f64 {
         (1.0 + self.growth).powf(self.years)
     }
 }
 
-/// A system that does it.
+/// A system that meets the requirements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sized {
     /// Id of the drive.
     pub drive: String,
-    /// How many hosts.
+    /// Number of hosts.
     pub hosts: u32,
-    /// Drives of each, spares included.
+    /// Number of drives of each host, spares included.
     pub drives: u32,
-    /// Adapters of each, or its drives where they are cards.
+    /// Number of adapters of each host, or of its drives if they are cards.
     pub cards: u32,
-    /// I/Os per second at the most.
+    /// Maximum IOPS.
     pub iops: f64,
-    /// The same while as much is down as may be; `None` if nothing may.
+    /// Maximum IOPS during the allowed failures; `None` if none are allowed.
     pub iops_down: Option<f64>,
-    /// Mean response time at the wanted rate, in seconds; while something is down if it may be.
+    /// Mean response time at the required rate, in seconds; during failures if they are allowed.
     pub latency_s: f64,
-    /// 99th percentile by published runs, in seconds: nine of ten are below.
+    /// 99th percentile by published runs, in seconds: nine of ten are below it.
     pub p99_s: Option<f64>,
-    /// How it is known.
+    /// Kind of the percentile.
     pub p99_s_kind: Kind,
-    /// Bytes for data; while a host is down if it may be.
+    /// Capacity for data in bytes; during a host failure if that is allowed.
     pub usable_bytes: Option<f64>,
-    /// What limits it.
+    /// Bottleneck.
     pub limit: String,
-    /// The least sure kind of its figures.
+    /// Least certain kind of the figures.
     pub kind: Kind,
-    /// Dollars of drives and adapters, if all are known.
+    /// Price of drives and adapters in dollars, if all are known.
     pub price: Option<f64>,
-    /// The least sure kind of the prices that are known.
+    /// Least certain kind of the known prices.
     pub price_kind: Option<Kind>,
-    /// When the oldest of these prices held.
+    /// Date of the oldest of these prices.
     pub price_date: Option<String>,
-    /// Watts of drives and adapters, if all are known.
+    /// Power of drives and adapters in watts, if all are known.
     pub power: Option<f64>,
-    /// The least sure kind of the powers that are known.
+    /// Least certain kind of the known powers.
     pub power_kind: Option<Kind>,
-    /// Rack units of the hosts, if known.
+    /// Height of the hosts in rack units, if known.
     pub height: Option<f64>,
-    /// Whether no other is as good in hosts, drives, price and power, and better in one.
+    /// True if no other system is as good in hosts, drives, price and power, and better in one.
     pub pareto: bool,
 }
 
-/// A drive that does not do it.
+/// A drive that does not meet the requirements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Short {
-    /// Its id.
+    /// Id of the drive.
     pub drive: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
-/// What was found.
+/// Results of the sizing.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizing {
-    /// I/Os per second that were looked for, growth included.
+    /// Required IOPS, growth included.
     pub iops: f64,
-    /// Bytes that were looked for, growth included.
+    /// Required capacity in bytes, growth included.
     pub capacity: Option<f64>,
-    /// What was looked for is arithmetic.
+    /// Kind of the requirements, which are arithmetic.
     pub kind: Kind,
-    /// Systems that do it: by price, then hosts, then drives.
+    /// Systems that meet the requirements: by price, then hosts, then drives.
     pub found: Vec<Sized>,
-    /// Drives that do not.
+    /// Drives that do not meet them.
     pub short: Vec<Short>,
     /// Drives that were not sold in the year.
     pub not_sold: Vec<String>,
 }
 
-/// Queues cost a little even of what is not the limit: what misses by no more does reach a goal.
+/// Share of a goal that counts as reached: queues cost a little even at resources that are no
+/// bottleneck.
 const REACHED: f64 = 0.999;
-/// Most adapters that are added one by one where they limit.
+/// Maximum number of adapters to add one by one while adapters are the bottleneck.
 const CARDS_MORE: u32 = 16;
 
-/// Looks through all drives of the catalogue.
+/// Searches all drives of the catalogue.
 pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let wanted = |part: &&Part| need.interface.as_ref().is_none_or(|i| *i == part.interface);
@@ -192,7 +193,7 @@ pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     Sizing { iops, capacity, kind: Kind::Derived, found, short, not_sold }
 }
 
-/// One kind of drive, and what is asked of it.
+/// One kind of drive, with the requirements.
 struct Kit<'a> {
     need: &'a Need,
     drive: &'a Part,
@@ -201,19 +202,20 @@ struct Kit<'a> {
     capacity: Option<f64>,
 }
 
-/// What a system of some hosts and drives comes to.
+/// Predictions for a number of hosts and drives.
 struct Tried {
     bill: Bill,
     cards: u32,
     whole: Prediction,
-    /// With as much down as may be.
+    /// Prediction during the allowed failures.
     down: Option<Prediction>,
     latency_s: Option<f64>,
     usable: Option<f64>,
 }
 
 impl Kit<'_> {
-    /// The fewest hosts, and then the fewest drives in each. The error is the reason.
+    /// Returns the minimum number of hosts, and then the minimum number of drives in each. The
+    /// error is the reason.
     fn fewest(&self) -> Result<Sized, String> {
         if self.drive.interface != "pcie" && self.need.adapter.is_none() {
             return Err(format!("{} drives hang on an adapter: --adapter", self.drive.interface));
@@ -224,7 +226,7 @@ impl Kit<'_> {
         let least = self.need.setup.replicas.max(self.need.setup.down.hosts + 1);
         let most = self.need.hosts_max.max(least).min(HOSTS_MAX);
         let full = self.most_drives(least)?;
-        // More hosts do more: double them until it is enough, and go back by halves.
+        // More hosts do more: double them until they suffice, then bisect.
         let (mut low, mut high) = (least - 1, least);
         while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
             if high == most {
@@ -247,13 +249,13 @@ impl Kit<'_> {
         self.paid(hosts, high, self.tried(hosts, high)?)
     }
 
-    /// Fewest drives of a host that can be built.
+    /// Returns the minimum number of drives of a host that can be built.
     fn least_drives(&self) -> u32 {
         let set = self.need.setup.width.or(self.need.raid.least()).unwrap_or(1);
         set + self.need.setup.spares
     }
 
-    /// Most drives that a host holds: by its lanes, bays and slots.
+    /// Returns the maximum number of drives of a host: by its lanes, bays and slots.
     fn most_drives(&self, hosts: u32) -> Result<u32, String> {
         let least = self.least_drives();
         self.buildable(hosts, least)?;
@@ -305,7 +307,8 @@ impl Kit<'_> {
         }
     }
 
-    /// Predicts so many hosts of so many drives, with more adapters where they limit.
+    /// Predicts `hosts` hosts of `drives` drives, with more adapters while adapters are the
+    /// bottleneck.
     fn tried(&self, hosts: u32, drives: u32) -> Result<Tried, String> {
         let words = |error: PlanError| match error {
             PlanError::Part { reason, .. } => reason,
@@ -346,7 +349,7 @@ impl Kit<'_> {
         Ok(Tried { bill, cards, whole, down, latency_s, usable })
     }
 
-    /// What a system lacks, in words.
+    /// Returns the requirement that a system misses, as text.
     fn lacks(&self, tried: &Tried) -> Option<String> {
         let most = tried.down.as_ref().unwrap_or(&tried.whole);
         let broken = if tried.down.is_some() { " with what may fail down" } else { "" };
@@ -371,7 +374,7 @@ impl Kit<'_> {
         }
     }
 
-    /// What it costs, held against what may be paid.
+    /// Checks the cost against the limits.
     fn paid(&self, hosts: u32, drives: u32, tried: Tried) -> Result<Sized, String> {
         let Tried { bill, cards, whole, down, latency_s, usable } = tried;
         let mut goods = bill.clone();
@@ -426,11 +429,12 @@ impl Kit<'_> {
     }
 }
 
-/// Mean response time at a rate that the bill can do: with as few outstanding as reach it.
+/// Returns the mean response time at a rate that the bill can do: with the minimum queue depth that
+/// reaches it.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn at_rate(bill: &Bill, iops: f64) -> Result<f64, PlanError> {
     let at = |depth: u32| {
         let mut bill = bill.clone();
@@ -451,14 +455,14 @@ pub fn at_rate(bill: &Bill, iops: f64) -> Result<f64, PlanError> {
     Ok(found.latency_s)
 }
 
-/// The 99th percentile that nine of ten published runs with such a mean are below.
+/// Returns the 99th percentile that nine of ten published runs with such a mean do not exceed.
 fn p99(mean_s: f64) -> Option<f64> {
     static HIGH: std::sync::OnceLock<Option<f64>> = std::sync::OnceLock::new();
     let high = HIGH.get_or_init(|| tail(&Evidence::shipped(), |_| true).map(|tail| tail.high));
     high.map(|high| mean_s * high)
 }
 
-/// Marks what no other beats.
+/// Marks the Pareto-optimal systems.
 fn mark(found: &mut [Sized]) {
     let worth = |s: &Sized| {
         let unknown = f64::INFINITY;

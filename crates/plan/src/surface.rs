@@ -1,10 +1,10 @@
 //! Many draws at the price of a few: a response surface through exact solutions.
 //!
-//! A search draws the figures of a hundred bills. To solve each of them 10,000 times would take
+//! A search draws the figures of a hundred bills. Solving each of them 10,000 times would take
 //! minutes. The intervals of figures are narrow, so the logarithm of the rate is close to a
-//! polynomial of second degree in the figures. Some draws are solved, least squares fits the
-//! polynomial, and the other draws are read off it. Its error is measured on draws that it was not
-//! fitted to. If that is too large, all draws are solved.
+//! quadratic polynomial in the figures. Some draws are solved, least squares fits the polynomial,
+//! and the polynomial is evaluated for the other draws. Its error is measured on draws that it was
+//! not fitted to. If the error is too large, all draws are solved.
 
 use block::Rng;
 use model::Method;
@@ -15,40 +15,40 @@ use crate::chance::{Spread, slices, spread};
 use crate::predict::predict_by;
 use crate::system::{PlanError, System, Tweak};
 
-/// Draws that measure how far the surface is off.
+/// Number of draws that measure the error of the surface.
 const CHECKS: usize = 16;
-/// Solved draws for each coefficient of the surface.
+/// Number of solved draws for each coefficient of the surface.
 const EACH: usize = 2;
-/// A surface that is further off than this is not used.
+/// Maximum error of a surface.
 const OFF_MAX: f64 = 0.02;
-/// What is solved where no surface is good enough.
+/// Number of samples to solve exactly if no surface fits.
 const SOLVED: usize = 400;
 
-/// What draws came to, most of them read off a surface.
+/// Results of draws, most of them evaluated on a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Surface {
     /// I/Os per second.
     pub iops: Spread,
     /// Share of the draws that reach the goal.
     pub reaches: f64,
-    /// How many draws there were.
+    /// Number of draws.
     pub draws: u32,
-    /// How many of them were solved.
+    /// Number of draws that were solved.
     pub solved: u32,
-    /// The farthest that the surface was off, of those it was checked with; 0 if none was used.
+    /// Maximum error of the surface among its checks; 0 if none was used.
     pub off: f64,
 }
 
-/// Draws the figures of a bill, solves some and reads the others off a surface. The same bill and
-/// seed give the same bits.
+/// Draws the figures of a bill, solves some and evaluates the others on a surface. The same bill
+/// and seed result in the same bits.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface, PlanError> {
     let inputs = System::build(bill, &Tweak::default())?.inputs;
     let mut open: Vec<_> = inputs.iter().filter(|i| i.known.low < i.known.high).collect();
-    // What is certain within a thousandth moves nothing.
+    // A figure that is certain within a thousandth has no effect.
     open.retain(|input| input.known.high / input.known.low > 1.001);
     let rate = quick(bill)?;
     let solve = |at: &[f64]| {
@@ -83,9 +83,9 @@ pub fn surface(bill: &Bill, draws: u32, seed: u64, goal: f64) -> Result<Surface,
     Ok(told(all, solved, 0.0))
 }
 
-/// The coefficients of a surface through the rates at some places, and the farthest that it is off
-/// at others; `None` if it is not good enough. A rate of 0 has no logarithm, and one that is no
-/// number has none: a surface through them is none, whatever it is off.
+/// Returns the coefficients of a surface through the rates at some points, and its maximum error at
+/// others; `None` if it is not good enough. A rate of 0 or NaN has no logarithm: a surface through
+/// such rates is invalid, whatever its error.
 fn fitted(
     through: &[Vec<f64>],
     checks: &[Vec<f64>],
@@ -98,7 +98,7 @@ fn fitted(
     let mut off = 0.0_f64;
     for at in checks {
         let one = (value(&fit, at) - log(at)?).abs().exp_m1();
-        // Not `max`, which takes the number of a number and none.
+        // Not `max`, which ignores NaN.
         if !one.is_finite() {
             return Ok(None);
         }
@@ -107,21 +107,23 @@ fn fitted(
     Ok((off <= OFF_MAX).then_some((fit, off)))
 }
 
-/// Rates by Linearizer, all moved by as much as the exact answer is off it in the middle: what
-/// the figures' intervals change is far more than what the two methods differ in, and an exact
-/// answer of some milliseconds, thousands of times, is not quick.
+/// Returns rates by Linearizer, all scaled by the ratio of the exact solution to it at the centre:
+/// the effect of the figures' intervals is far greater than the difference between the two methods,
+/// and an exact solution of some milliseconds, thousands of times, is not fast.
 fn quick(bill: &Bill) -> Result<impl Fn(&Tweak) -> Result<f64, PlanError>, PlanError> {
     let by = move |method: Method| {
         move |tweak: &Tweak| Ok::<f64, PlanError>(predict_by(bill, tweak, method)?.iops)
     };
     let exact = by(Method::Auto)(&Tweak::default())?;
-    // What Linearizer refuses is left to the other, as is what it is no part of.
+    // If Linearizer refuses the network or its rate is not a normal number, the exact method is
+    // used.
     let middle = by(Method::Linearizer)(&Tweak::default()).ok().filter(|rate| rate.is_normal());
     let (method, off) = middle.map_or((Method::Auto, 1.0), |m| (Method::Linearizer, exact / m));
     Ok(move |tweak: &Tweak| Ok(by(method)(tweak)? * off))
 }
 
-/// The products of second degree and less of where a draw is, the middle being 0.
+/// Calls `each` with the products of degree two and less of a draw's coordinates, relative to the
+/// centre.
 fn products(at: &[f64], mut each: impl FnMut(usize, f64)) {
     let from_middle = |place: f64| place - 0.5;
     let mut term = 0;
@@ -144,8 +146,8 @@ fn value(fit: &[f64], at: &[f64]) -> f64 {
     sum
 }
 
-/// Coefficients with the least squares, by Cholesky's factors of the normal equations; `None` if
-/// the draws do not determine them.
+/// Returns the least-squares coefficients, by Cholesky factorisation of the normal equations;
+/// `None` if the draws do not determine them.
 fn least_squares(places: &[Vec<f64>], values: &[f64], terms: usize) -> Option<Vec<f64>> {
     let mut normal = vec![vec![0.0; terms]; terms];
     let mut right = vec![0.0; terms];
@@ -192,7 +194,7 @@ mod test {
         let places = |count: u32, from: f64| -> Vec<Vec<f64>> {
             (0..count).map(|n| vec![from + f64::from(n) / f64::from(count)]).collect()
         };
-        // Three coefficients; the checks lie between the others.
+        // Three coefficients; the checks are between the others.
         let (through, checks) = (places(6, 0.0), places(6, 0.05));
         let of = |solve: &dyn Fn(f64) -> f64| {
             fitted(&through, &checks, 3, |at| Ok(solve(at[0]))).unwrap()
@@ -200,7 +202,7 @@ mod test {
         let good = |at: f64| 1000.0 * (1.0 + at).exp();
         let (_, off) = of(&good).expect("an exponential is one of first degree");
         assert!(off < 1e-9, "{off}");
-        // One that is fitted to, the first and the last that it is held against.
+        // One point of the fit, the first and the last check.
         for place in [through[2][0], checks[0][0], checks[5][0]] {
             for bad in [0.0, f64::NAN, -1.0, f64::INFINITY] {
                 let solve = |at: f64| if at == place { bad } else { good(at) };
@@ -248,7 +250,7 @@ mod test {
         for at in [[0.1, 0.9], [0.7, 0.3]] {
             assert!((value(&fit, &at) - truth(&at)).abs() < 1e-9);
         }
-        // One place says nothing of six coefficients.
+        // One point does not determine six coefficients.
         assert_eq!(least_squares(&[vec![0.5, 0.5]], &[1.0], 6), None);
     }
 }

@@ -1,22 +1,23 @@
-//! A bill becomes a queueing network: each part that I/Os queue at is a station.
+//! Conversion of a bill to a queueing network: each part with a queue is a station.
 //!
 //! | part | station | service time of one I/O |
 //! |---|---|---|
 //! | drive, rated | one server | 1 / rating, or size / bandwidth if that is longer |
-//! | flush of a drive without protection | one at a time, for all that wait | its latency |
-//! | disk, rated | one server | 1 / rating and the rest of its bytes, or bytes alone in sequence |
+//! | flush of a drive without protection | one at a time, shared by all waiting writers | its
+//! latency |
+//! | HDD, rated | one server | 1 / rating and the rest of its bytes, or bytes alone if sequential |
 //! | drive, by channels | a server for each channel, one at random | its latency |
-//! | adapter | one server | 1 / rating, or size / bandwidth, or what its parity takes |
+//! | adapter | one server | 1 / rating, or size / bandwidth, or the time of its parity |
 //! | parity by software | one server, its thread | a stripe of 4 KiB pages |
 //! | slot of PCI Express | one server | packets of the busier direction |
 //! | network port | one server | bytes on the wire of the busier direction |
 //! | network of a host | a server for each port | the same, with the copies of writes |
-//! | port engines | all together, as a network of their own | engine time, then the fabric |
+//! | port engines | all together, as a separate network | engine time, then the fabric |
 //! | fabric of the server | one server | size / bandwidth |
 //! | processor | a server for each core | core time |
 //!
 //! Service times are exponential, so that mean values have a theory. `model` does the queueing;
-//! this module knows what a part takes for an I/O, and which figures say so.
+//! this module determines the time of an I/O at each part, and the figures behind it.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,7 @@ mod rated;
 
 pub(crate) use flush::is_flush;
 
-/// How far from the medium a part is; a system can be looked at up to one of them.
+/// Level of a part above the medium; a system can be evaluated up to one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -51,16 +52,16 @@ pub enum Level {
     Slot,
     /// Ports of a network.
     Port,
-    /// What all slots share.
+    /// Fabric that all slots share.
     Fabric,
     /// The cores.
     Processor,
-    /// What software does one after the other, and layers of the bill.
+    /// Serialized software, and layers of the bill.
     Layer,
 }
 
 impl Level {
-    /// From the medium to who asks.
+    /// Levels from the medium to the application.
     pub const ALL: [Level; 7] = [
         Level::Drive,
         Level::Adapter,
@@ -71,7 +72,7 @@ impl Level {
         Level::Layer,
     ];
 
-    /// The word for it.
+    /// Returns the word for the level.
     pub fn word(self) -> &'static str {
         match self {
             Level::Drive => "drives",
@@ -85,18 +86,18 @@ impl Level {
     }
 }
 
-/// A figure that the network is made of.
+/// A figure of the network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Input {
     /// Id of the part.
     pub part: String,
-    /// What is known about it.
+    /// Name of the quantity.
     pub quantity: &'static str,
-    /// What was used.
+    /// Value that was used.
     pub known: Known,
 }
 
-/// How many figures of which kind an answer rests on: "figures: 8 spec, 1 guess".
+/// Describes the number of figures of each kind behind a prediction: "figures: 8 spec, 1 guess".
 pub fn rests_on(inputs: &[Input]) -> String {
     let all = [Kind::Spec, Kind::Measured, Kind::Derived, Kind::Fit, Kind::Guess];
     let count = |kind| inputs.iter().filter(|input| input.known.kind == kind).count();
@@ -106,20 +107,20 @@ pub fn rests_on(inputs: &[Input]) -> String {
     format!("figures: {}", said.collect::<Vec<_>>().join(", "))
 }
 
-/// Parts of one kind that work side by side.
+/// Parallel parts of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
-    /// As "adapter lsi-9210-8i, full".
+    /// Name, such as "adapter lsi-9210-8i, full".
     pub name: String,
-    /// How far from the medium.
+    /// Level of the parts above the medium.
     pub level: Level,
-    /// How it is known what it does: the kind of the figure that decides.
+    /// Kind of the figure that determines their rate.
     pub kind: Kind,
-    /// How its utilisation is found.
+    /// Source of the utilisation.
     pub load: Load,
 }
 
-/// How the utilisation of a resource is found.
+/// Source of a resource's utilisation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Load {
     /// The busiest of these stations.
@@ -131,58 +132,58 @@ pub enum Load {
 /// Changes to a bill's figures, for what-ifs and draws.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tweak {
-    /// Values to use in place of the figures': by part and quantity.
+    /// Values to use instead of the figures': by part and quantity.
     pub values: BTreeMap<(String, &'static str), f64>,
     /// Only parts up to this level, as if all others were infinitely fast.
     pub up_to: Option<Level>,
-    /// A level of which everything is faster by this factor.
+    /// Level of which everything is faster by this factor.
     pub faster: Option<(Level, f64)>,
-    /// Reads alone, or writes alone, in place of their mix.
+    /// Only reads, or only writes, instead of their mix.
     pub only: Option<Op>,
 }
 
-/// A bill as a network.
+/// A bill as a queueing network.
 #[derive(Clone, Debug)]
 pub struct System {
-    /// What is solved.
+    /// Network to solve.
     pub network: Network,
-    /// What the stations are.
+    /// Resources behind the stations.
     pub resources: Vec<Resource>,
-    /// The figures that it uses.
+    /// Figures that it uses.
     pub inputs: Vec<Input>,
-    /// Assumptions and omissions, in words.
+    /// Assumptions and omissions, as text.
     pub remarks: Vec<String>,
 }
 
-/// Why a bill has no answer.
+/// Reason why a bill has no prediction.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A figure is missing, or makes no sense here.
+    /// Missing or invalid figure.
     #[error("line {line}: {reason}")]
     Part {
         /// Line of the bill, 1 for the bill itself.
         line: usize,
-        /// What is missing, and how to say it.
+        /// Missing figure, and how to give it.
         reason: String,
     },
-    /// The network cannot be solved.
+    /// Network that cannot be solved.
     #[error(transparent)]
     Model(#[from] ModelError),
 }
 
 impl PlanError {
-    /// Whether more arrives than is done.
+    /// Returns whether the arrival rate exceeds the maximum rate.
     pub fn is_overload(&self) -> bool {
         matches!(self, PlanError::Model(ModelError::Overload { .. }))
     }
 }
 
 impl System {
-    /// Makes the network of a bill.
+    /// Builds the network of a bill.
     ///
     /// # Errors
     ///
-    /// [`PlanError::Part`] when a figure is missing.
+    /// [`PlanError::Part`] if a figure is missing.
     pub fn build(bill: &Bill, tweak: &Tweak) -> Result<System, PlanError> {
         let mut builder = Builder {
             bill,
@@ -236,16 +237,16 @@ struct Builder<'a> {
     resources: Vec<Resource>,
     inputs: Vec<Input>,
     remarks: Vec<String>,
-    /// Ports of their own groups that lead to the drives of the others.
+    /// Ports of separate groups that connect the drives of the others.
     front: Option<Stop>,
     /// Clients of a cluster, their software and their ports; the log and the extents of a file
     /// system; layers of the bill.
     client_stops: Vec<Stop>,
-    /// Drives that take no I/O and are not placed yet: spares and failed ones.
+    /// Number of drives without I/O that are not assigned yet: spares and failed ones.
     idle: u32,
 }
 
-/// A station with the time that an I/O needs there.
+/// A station with the time of an I/O at it.
 #[derive(Clone, Copy)]
 struct Stop {
     at: StationId,
@@ -258,7 +259,7 @@ impl<'a> Builder<'a> {
         &self.bill.catalogue.parts[id]
     }
 
-    /// A figure, changed as the tweak says, and recorded.
+    /// Returns a figure, changed by the tweak, and records it.
     fn figure(&mut self, part: &Part, quantity: &'static str) -> Option<f64> {
         let known = part.known(quantity)?;
         let key = (part.id.clone(), quantity);
@@ -269,7 +270,7 @@ impl<'a> Builder<'a> {
         Some(value)
     }
 
-    /// A figure that no source gives, assumed from similar parts and recorded.
+    /// Returns a figure that no source gives, assumed from similar parts, and records it.
     fn supposed(&mut self, part: &Part, quantity: &'static str, known: Known) -> f64 {
         let key = (part.id.clone(), quantity);
         let value = self.tweak.values.get(&key).copied().unwrap_or(known.value);
@@ -289,7 +290,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// The least certain kind of the figures that a resource depends on; `derived` without any.
+    /// Returns the least certain kind of the figures that a resource depends on; `derived` without
+    /// any.
     fn kind(&self, from: &[(&str, &[&str])]) -> Kind {
         let decides = |input: &&Input| {
             let of = |(part, names): &(&str, &[&str])| {
@@ -305,7 +307,7 @@ impl<'a> Builder<'a> {
         self.tweak.up_to.is_none_or(|limit| level <= limit)
     }
 
-    /// A time at a level, shortened if the tweak says so.
+    /// Returns a time at a level, shortened if the tweak says so.
     fn at(&self, level: Level, seconds: f64) -> f64 {
         match self.tweak.faster {
             Some((faster, factor)) if faster == level => seconds / factor,
@@ -313,8 +315,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Shares of reads and writes in what is asked about, each write with what a journal writes
-    /// for it.
+    /// Returns the shares of reads and writes in the workload, each write with its journal.
     fn shares(&self) -> (f64, f64) {
         let (reads, writes) = match self.tweak.only {
             None => (self.bill.work.read_share, 1.0 - self.bill.work.read_share),
@@ -324,8 +325,8 @@ impl<'a> Builder<'a> {
         (reads, writes * self.bill.setup.with_journal(self.bill.work.flush))
     }
 
-    /// Share of the bytes in the busier direction: links are full duplex, and reads and writes go
-    /// opposite ways.
+    /// Returns the share of the bytes in the busier direction: links are full duplex, and reads and
+    /// writes use opposite directions.
     fn one_way(&self) -> f64 {
         let reads = self.bill.work.read_share;
         match self.tweak.only {
@@ -345,16 +346,16 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// `from` names the parts and quantities that the resource depends on.
+    /// Adds a resource. `from` names the parts and quantities that it depends on.
     fn resource(&mut self, name: String, level: Level, from: &[(&str, &[&str])], load: Load) {
         let kind = self.kind(from);
         self.resources.push(Resource { name, level, kind, load });
     }
 
-    /// One class in place of one for each drive: each I/O goes to any of them.
+    /// Merges the classes of all drives into one: each I/O goes to any of them.
     fn merge_classes(&mut self, in_flight: u32) {
         let classes = std::mem::take(&mut self.network.classes);
-        // No more than the drives take at once.
+        // No more than the drives accept at once.
         let taken = classes.iter().fold(0u32, |sum, class| match class.source {
             Source::Closed { population, .. } => sum.saturating_add(population),
             Source::Open { .. } => sum,
@@ -365,7 +366,8 @@ impl<'a> Builder<'a> {
         self.network.add_class(Class::closed("drives", in_flight).step(Step::Choose(routes)));
     }
 
-    /// A class without a station would be infinitely fast: it gets a delay of a nanosecond.
+    /// Adds a class. A class without a station would be infinitely fast: it gets a delay of a
+    /// nanosecond.
     fn add(&mut self, class: Class) {
         if !class.route.is_empty() {
             self.network.add_class(class);

@@ -2,13 +2,13 @@
 //!
 //! FIT: the figure was used to choose a parameter. PRED: it was held out. ALT: the value of another
 //! structure of the model. ARITH: the document's own arithmetic. A FIT is never counted as a
-//! prediction. Texts hedge: "nearly 1.3 million" is an end of a range, not its
-//! middle, and a model within 1.25 to 1.3 million contradicts it in nothing. So an error is how far
-//! the model is outside of what the words allow, half way to the next digit; against the bare
-//! number it stands beside. "About" and digits alone allow nothing. Every model value is solved
-//! from the catalogue and the bills in `systems/` each time; the published values stand in
-//! `claims/` and in the catalogue. The errors of held-out figures against the bare numbers are
-//! recorded in `data/errors.toml`, and one that grows is a failure.
+//! prediction. Texts hedge: "nearly 1.3 million" is an end of a range, not its middle, and a model
+//! within 1.25 to 1.3 million does not contradict it. So an error is the distance of the model from
+//! the range of the wording, half way to the next digit; the error against the bare number is
+//! listed next to it. "About" and digits alone have no range. Every model value is solved from the
+//! catalogue and the bills in `systems/` each time; the published values are in `claims/` and in
+//! the catalogue. The errors of held-out figures against the bare numbers are recorded in
+//! `data/errors.toml`, and one that grows is a failure.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ pub enum Tag {
 }
 
 impl Tag {
-    /// The word for it.
+    /// Returns the word for the tag.
     pub fn word(self) -> &'static str {
         match self {
             Tag::Fit => "FIT",
@@ -55,7 +55,7 @@ impl Tag {
     }
 }
 
-/// The set of a held-out row, with an error limit of its own.
+/// Set of a held-out row, with its own error limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Set {
@@ -63,17 +63,17 @@ pub enum Set {
     Founding,
     /// CPU usage of the founding documents.
     Processor,
-    /// Rates and means of others.
+    /// Rates and means of third parties.
     Outside,
     /// Percentiles without calibration: shown to warn of relying on them.
     Tails,
 }
 
 impl Set {
-    /// All of them.
+    /// All sets.
     pub const ALL: [Set; 4] = [Set::Founding, Set::Processor, Set::Outside, Set::Tails];
 
-    /// In words.
+    /// Returns the title of the set.
     pub fn title(self) -> &'static str {
         match self {
             Set::Founding => "founding documents, rates and means",
@@ -83,7 +83,7 @@ impl Set {
         }
     }
 
-    /// Limits of the median and the worst error.
+    /// Returns the limits of the median and the worst error.
     pub fn bars(self) -> (f64, f64) {
         match self {
             Set::Founding => (0.015, 0.06),
@@ -97,43 +97,43 @@ impl Set {
 /// A published figure and the value of the model.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Which system.
+    /// Name of the system.
     pub case: &'static str,
-    /// Which figure.
+    /// Name of the figure.
     pub figure: String,
-    /// What it is.
+    /// Kind of the row.
     pub tag: Tag,
-    /// Its set, whose limits apply; `None` if none do.
+    /// Set whose limits apply; `None` if none do.
     pub set: Option<Set>,
-    /// The published number, in base units.
+    /// Published number, in base units.
     pub published: f64,
-    /// The range of its wording: "nearly 1.3M" is 1.25M to 1.3M. Both are the number itself without
-    /// a hedge.
+    /// Range of its wording: "nearly 1.3M" is 1.25M to 1.3M. Without a hedge both ends are the
+    /// number itself.
     pub allowed: (f64, f64),
-    /// The value of the model.
+    /// Value of the model.
     pub model: f64,
     /// A note for the reader.
     pub note: String,
 }
 
 impl Row {
-    /// Relative error beyond the range of the wording; 0 within.
+    /// Returns the relative error beyond the range of the wording; 0 within.
     pub fn error(&self) -> f64 {
         let (low, high) = self.allowed;
         self.model / self.model.clamp(low, high) - 1.0
     }
 
-    /// Relative error against the bare number, hedged or not.
+    /// Returns the relative error against the bare number, hedged or not.
     pub fn error_bare(&self) -> f64 {
         self.model / self.published - 1.0
     }
 
-    /// Whether the published number is hedged, an end of a range.
+    /// Returns whether the published number is hedged, an end of a range.
     pub fn is_bound(&self) -> bool {
         self.allowed.0 < self.allowed.1
     }
 
-    /// The name of its recorded error.
+    /// Returns the name of its recorded error.
     pub fn key(&self) -> String {
         format!("{}: {}", self.case, self.figure)
     }
@@ -142,34 +142,34 @@ impl Row {
 /// A parameter fitted to published figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fitted {
-    /// What it is.
+    /// Name of the parameter.
     pub name: String,
-    /// Its value, with unit.
+    /// Value, with unit.
     pub value: String,
-    /// The figure that it was fitted to.
+    /// Figure that it was fitted to.
     pub to: String,
-    /// Whether it belongs to the founding documents.
+    /// True if it belongs to the founding documents.
     pub founding: bool,
 }
 
 /// Median and worst error of a set.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Which.
+    /// Set of the rows.
     pub set: Set,
-    /// Always `PRED`: no fitted row is in it.
+    /// Tag, always `PRED`: no fitted row is in it.
     pub tag: Tag,
     /// Number of held-out rows.
     pub rows: usize,
-    /// Median of their absolute errors beyond the range of the wording.
+    /// Median of the absolute errors beyond the range of the wording.
     pub median: f64,
-    /// The largest of them.
+    /// Maximum of these errors.
     pub worst: f64,
-    /// Median against the bare numbers: "nearly 1.3M" as 1.3M.
+    /// Median error against the bare numbers: "nearly 1.3M" as 1.3M.
     pub median_bare: f64,
-    /// The largest against the bare numbers.
+    /// Maximum error against the bare numbers.
     pub worst_bare: f64,
-    /// Whether both limits are met.
+    /// True if both limits are met.
     pub met: bool,
 }
 
@@ -187,7 +187,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether all limits are met and no error grew.
+    /// Returns whether all limits are met and no error grew.
     pub fn passed(&self) -> bool {
         self.grown.is_empty() && self.summaries.iter().all(|summary| summary.met)
     }
@@ -198,11 +198,11 @@ const RECORDED: &str = include_str!("../data/errors.toml");
 /// Tolerance for the rounding of other compilers.
 const ROOM: f64 = 0.0005;
 
-/// Solves everything anew and compares.
+/// Solves everything again and compares.
 ///
 /// # Errors
 ///
-/// [`PlanError`] when a bill has no answer.
+/// [`PlanError`] if a bill has no prediction.
 pub fn verify(catalogue: &Catalogue) -> Result<Report, PlanError> {
     let mut table =
         Table { catalogue, rows: Vec::new(), fitted: Vec::new(), claims: claims(catalogue) };
@@ -215,7 +215,7 @@ pub fn verify(catalogue: &Catalogue) -> Result<Report, PlanError> {
     Ok(Report { rows, fitted, summaries, grown })
 }
 
-/// Held-out rows with an error larger than recorded, or without a record.
+/// Returns held-out rows with an error larger than recorded, or without a record.
 fn grown(rows: &[Row]) -> Vec<String> {
     let recorded: BTreeMap<String, f64> = toml::from_str(RECORDED).unwrap_or_default();
     let grew = |row: &&Row| {
@@ -247,7 +247,7 @@ fn summary(rows: &[Row], set: Set) -> Option<Summary> {
     })
 }
 
-/// The median of sorted numbers.
+/// Returns the median of sorted numbers.
 fn middle(sorted: &[f64]) -> f64 {
     let half = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[half] } else { (sorted[half - 1] + sorted[half]) / 2.0 }
@@ -262,26 +262,26 @@ struct Table<'a> {
 
 fn claims(catalogue: &Catalogue) -> Vec<Claim<'_>> {
     let read = |(name, text): &(&str, &str)| Document::read(name, text, catalogue);
-    // A test reads them all.
+    // A test reads all of them.
     FOUNDING.iter().filter_map(|file| read(file).ok()).flat_map(|file| file.claims).collect()
 }
 
 impl<'a> Table<'a> {
-    /// A figure of a founding document.
+    /// Returns a figure of a founding document.
     fn claim(&self, number: u32, field: &str) -> &Amount {
         let found = self.claims.iter().find(|claim| claim.text.number == Some(number));
         let amount = found.and_then(|claim| claim.amount(field));
         amount.unwrap_or_else(|| panic!("claim {number} has no {field}"))
     }
 
-    /// The share of the best that a founding document gives.
+    /// Returns the share of the best that a founding document gives.
     fn share(&self, number: u32) -> Amount {
         let found = self.claims.iter().find(|claim| claim.text.number == Some(number));
         let share = found.and_then(|claim| claim.share.clone());
         share.unwrap_or_else(|| panic!("claim {number} has no share")).1
     }
 
-    /// A figure of a founding document under its own name.
+    /// Returns a named figure of a founding document.
     fn said(&self, number: u32, key: &str) -> Amount {
         let found = self.claims.iter().find(|claim| claim.text.number == Some(number));
         let same = found.and_then(|claim| claim.same.iter().find(|(name, _)| name == key));
@@ -324,7 +324,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A bare number as an amount.
+/// Returns a bare number as an amount.
 fn plain(value: f64) -> Amount {
     Amount { value, half: 0.0, hedge: Hedge::Plain, dimension: Dimension::NUMBER, unit: "" }
 }
@@ -335,7 +335,7 @@ fn solved(bill: &Bill, values: &[(&str, &'static str, f64)]) -> Result<Predictio
     predict(bill, &Tweak { values: values.collect(), ..Tweak::default() })
 }
 
-/// The root of `error` between `low` and `high`, where it must change its sign.
+/// Returns the root of `error` between `low` and `high`, where it must change its sign.
 fn root(
     range: (f64, f64),
     error: impl FnMut(f64) -> Result<f64, PlanError>,
@@ -343,8 +343,8 @@ fn root(
     root_within(range, 1e-12, error)
 }
 
-/// The same to a share of `high`. False position after Illinois (Dowell and Jarratt 1971): some
-/// ten evaluations.
+/// Returns the root to a share of `high`. False position after Illinois (Dowell and Jarratt 1971):
+/// some ten evaluations.
 fn root_within(
     (low, high): (f64, f64),
     share: f64,
@@ -357,14 +357,14 @@ fn root_within(
         if new.1 == 0.0 || (new.0 - b.0).abs() <= share * high {
             return Ok(new.0);
         }
-        // Halve the weight of the end that stays, or it would stay for ever.
+        // Halve the weight of the end that stays, or it would stay forever.
         a = if (new.1 < 0.0) == (b.1 < 0.0) { (a.0, a.1 / 2.0) } else { b };
         b = new;
     }
     Ok(b.0)
 }
 
-/// Every equation of the founding documents.
+/// Adds every equation of the founding documents.
 fn arithmetic(table: &mut Table) {
     let mut found = Vec::new();
     for claim in &table.claims {

@@ -1,7 +1,7 @@
 //! Overheads of links: line codes, frames and headers of PCI Express, Ethernet, InfiniBand, Fibre
 //! Channel, SATA and SAS.
 //!
-//! Each function says how many bytes a transfer takes on the wire. This is arithmetic of the
+//! Each function returns the number of bytes of a transfer on the wire. This is arithmetic of the
 //! standards; nothing is fitted.
 
 use catalogue::Part;
@@ -28,29 +28,29 @@ pub const ROCE_BYTES: f64 = ETHERNET_BYTES + 44.0;
 pub const INFINIBAND_BYTES: f64 = 26.0;
 /// Header of an RDMA write or read, in its first packet.
 pub const RETH_BYTES: f64 = 16.0;
-/// Completion of NVMe, a packet of its own over RDMA.
+/// Completion of NVMe, a separate packet over RDMA.
 pub const NVME_COMPLETION_BYTES: f64 = 16.0;
 /// iSER: its header, and the basic header segment of the response.
 //= RFC 7145 §9.2: the iSER header of the control type has 28 bytes
 pub const ISER_BYTES: f64 = 28.0 + ISCSI_BYTES;
 /// Fibre Channel: SOF 4, header 24, CRC 4, EOF 4, and six idle words between frames.
 pub const FC_FRAME_BYTES: f64 = 60.0;
-/// Most payload of a Fibre Channel frame that adapters use.
+/// Maximum payload of a Fibre Channel frame that adapters use.
 pub const FC_PAYLOAD_BYTES: f64 = 2048.0;
 
-/// SAS: SOF 4, header 24, CRC 4, EOF 4, and the credit that goes the other way counts there.
+/// SAS: SOF 4, header 24, CRC 4, EOF 4; the credit in the opposite direction counts there.
 pub const SAS_FRAME_BYTES: f64 = 36.0;
-/// Most payload of a SAS data frame.
+/// Maximum payload of a SAS data frame.
 pub const SAS_PAYLOAD_BYTES: f64 = 1024.0;
 
-/// How blocks are carried over Ethernet.
+/// Block protocol over TCP on Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tcp {
     /// MTU.
     pub mtu: f64,
     /// Bytes of TCP options in each segment.
     pub options: f64,
-    /// Header of each PDU of data.
+    /// Header of each data PDU.
     pub pdu: f64,
 }
 
@@ -61,11 +61,11 @@ impl Tcp {
     pub const NVME: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: NVME_TCP_BYTES };
     /// NBD in standard frames, without TCP options.
     pub const NBD: Tcp = Tcp { mtu: 1500.0, options: 0.0, pdu: NBD_BYTES };
-    /// The least that block storage over TCP can cost: smallest header, jumbo frames.
+    /// Minimum overhead of block storage over TCP: smallest header, jumbo frames.
     pub const LEAST: Tcp = Tcp { mtu: 9000.0, options: 0.0, pdu: NVME_TCP_BYTES };
 
-    /// Bytes on the wire for one transfer of `size` bytes in one direction, PDUs back to back in
-    /// full segments, as TCP packs a stream that waits.
+    /// Returns the bytes on the wire for one transfer of `size` bytes in one direction, PDUs back
+    /// to back in full segments, as TCP packs a stream that waits.
     pub fn wire_bytes(&self, size: f64) -> f64 {
         let segment = self.mtu - TCP_IP_BYTES - self.options;
         let frame = TCP_IP_BYTES + self.options + ETHERNET_BYTES;
@@ -74,10 +74,10 @@ impl Tcp {
     }
 }
 
-/// How blocks are carried by RDMA.
+/// Block protocol over RDMA.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rdma {
-    /// Most payload of a packet on Ethernet: 1024 in standard frames, 4096 in jumbo frames.
+    /// Maximum payload of a packet on Ethernet: 1024 in standard frames, 4096 in jumbo frames.
     pub payload: f64,
     /// Payload of the packet that completes a command.
     pub response: f64,
@@ -88,11 +88,11 @@ impl Rdma {
     pub const NVME: Rdma = Rdma { payload: 1024.0, response: NVME_COMPLETION_BYTES };
     /// iSER in standard frames.
     pub const ISER: Rdma = Rdma { payload: 1024.0, response: ISER_BYTES };
-    /// Most payload of a packet of InfiniBand, and of any.
+    /// Maximum payload of a packet of InfiniBand, and of any.
     pub const MOST: f64 = 4096.0;
 
-    /// Bytes on the wire for one transfer of `size` bytes in one direction: the packets of data,
-    /// and the one that completes the command.
+    /// Returns the bytes on the wire for one transfer of `size` bytes in one direction: the packets
+    /// of data, and the one that completes the command.
     pub fn wire_bytes(&self, size: f64, infiniband: bool) -> f64 {
         let (header, payload) = match infiniband {
             true => (INFINIBAND_BYTES, Rdma::MOST),
@@ -103,20 +103,20 @@ impl Rdma {
     }
 }
 
-/// What carries blocks over a network.
+/// Block protocol of a network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Protocol {
-    /// A stream of TCP.
+    /// A TCP stream.
     Tcp(Tcp),
     /// RDMA.
     Rdma(Rdma),
 }
 
 impl Protocol {
-    /// Their names in bills and claims.
+    /// Names of the protocols in bills and claims.
     pub const NAMES: [&str; 5] = ["iscsi", "nvme-tcp", "nvme-rdma", "iser", "nbd"];
 
-    /// By its name; `None` for any other.
+    /// Returns the protocol of a name; `None` for any other name.
     pub fn named(name: &str) -> Option<Protocol> {
         Some(match name {
             "iscsi" => Protocol::Tcp(Tcp::ISCSI),
@@ -128,7 +128,7 @@ impl Protocol {
         })
     }
 
-    /// In words.
+    /// Returns the title of the protocol.
     pub fn title(&self) -> &'static str {
         match self {
             Protocol::Tcp(tcp) if tcp.pdu == ISCSI_BYTES => "iSCSI",
@@ -139,7 +139,7 @@ impl Protocol {
         }
     }
 
-    /// The same in frames of this MTU. RDMA takes the next power of two below it.
+    /// Returns the protocol in frames of this MTU. RDMA uses the next power of two below it.
     #[must_use]
     pub fn with_mtu(self, mtu: f64) -> Protocol {
         match self {
@@ -153,7 +153,7 @@ impl Protocol {
         }
     }
 
-    /// Bytes on the wire for one transfer of `size` bytes in one direction.
+    /// Returns the bytes on the wire for one transfer of `size` bytes in one direction.
     pub fn wire_bytes(&self, size: f64, infiniband: bool) -> f64 {
         match self {
             Protocol::Tcp(tcp) => tcp.wire_bytes(size),
@@ -162,47 +162,47 @@ impl Protocol {
     }
 }
 
-/// Whether a link is InfiniBand.
+/// Returns whether a link is InfiniBand.
 pub fn is_infiniband(link: &Part) -> bool {
     link.id.starts_with("ib-")
 }
 
-/// Bytes on a Fibre Channel wire for one transfer of `size` bytes.
+/// Returns the bytes on a Fibre Channel wire for one transfer of `size` bytes.
 pub fn fc_wire_bytes(size: f64) -> f64 {
     size + (size / FC_PAYLOAD_BYTES).ceil() * FC_FRAME_BYTES
 }
 
-/// A slot of PCI Express and what its requests look like.
+/// A slot of PCI Express with the properties of its requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pcie {
-    /// Bytes per second of one lane after its code, one way.
+    /// Bytes per second of one lane after its line code, in one direction.
     pub lane_bytes_per_s: f64,
     /// Generation, 1 to 6.
     pub generation: u32,
     /// Lanes in use.
     pub lanes: u32,
-    /// Most payload of a packet.
+    /// Maximum payload of a packet in bytes.
     pub payload_max: u32,
-    /// Whether addresses have 64 bits.
+    /// True if addresses have 64 bits.
     pub long_addresses: bool,
 }
 
 impl Pcie {
-    /// Bytes per second after the code, one way.
+    /// Returns the bytes per second after the line code, in one direction.
     pub fn raw_bytes_per_s(&self) -> f64 {
         self.lane_bytes_per_s * f64::from(self.lanes)
     }
 
-    /// Bytes per second that packets may use: acknowledgements, flow control and skips taken off.
+    /// Returns the bytes per second for packets: without acknowledgements, flow control and skips.
     pub fn packet_bytes_per_s(&self) -> f64 {
         // One acknowledgement and one credit update of 8 bytes in each acknowledgement interval.
         let per_interval = 16.0 / (self.ack_symbols() * f64::from(self.lanes));
-        // A skip set of 4 symbols at least every 1538 symbols.
+        // A skip set of at least 4 symbols every 1538 symbols.
         self.raw_bytes_per_s() * (1.0 - per_interval - 4.0 / 1538.0)
     }
 
-    /// Symbol times within which a packet must be acknowledged: the table of the base
-    /// specification, written as the formula that it is computed from.
+    /// Returns the symbol times within which a packet must be acknowledged: the table of the base
+    /// specification, as the formula behind it.
     fn ack_symbols(&self) -> f64 {
         let factor = match (self.payload_max, self.lanes) {
             (..=256, ..=4) => 1.4,
@@ -219,13 +219,13 @@ impl Pcie {
         (f64::from(self.payload_max) + 28.0) * factor / f64::from(self.lanes) + delay
     }
 
-    /// Header of a packet: framing and link 8, header 12 or 16 with the address.
+    /// Returns the header size of a packet: framing and link 8, header 12 or 16 with the address.
     pub fn header_bytes(&self) -> f64 {
         if self.long_addresses { 24.0 } else { 20.0 }
     }
 
-    /// Bytes from device to host for one read of `size` bytes: the data, the request for the
-    /// command, the completion entry, and the interrupt.
+    /// Returns the bytes from device to host for one read of `size` bytes: the data, the request
+    /// for the command, the completion entry, and the interrupt.
     pub fn read_bytes(&self, size: f64) -> f64 {
         let header = self.header_bytes();
         let packets = (size / f64::from(self.payload_max)).ceil();
@@ -234,7 +234,8 @@ impl Pcie {
     }
 }
 
-/// Bytes per second one way after the code, of all lanes; `None` for parts without a line.
+/// Returns the bytes per second in one direction after the line code, of all lanes; `None` for
+/// parts without a line.
 pub fn line_bytes_per_s(link: &Part, lanes: u32) -> Option<f64> {
     let symbols = link.value("symbol_rate")?;
     let coding = link.value("coding")?;
@@ -294,7 +295,7 @@ mod test {
             let protocol = Protocol::named(name).unwrap();
             let title = protocol.title().to_ascii_lowercase().replace('/', "-");
             assert_eq!(title, name);
-            // The leanest bound of claims stays below all of them.
+            // The most favourable bound of claims is below all of them.
             assert!(protocol.wire_bytes(4096.0, true) > 4096.0);
             assert!(
                 protocol.with_mtu(9000.0).wire_bytes(4096.0, false)
@@ -324,7 +325,8 @@ mod test {
             payload_max: 128,
             long_addresses: true,
         };
-        // Its table has 288 symbol times for this link, 124 for four lanes, 118 for eight.
+        // The table of the specification has 288 symbol times for this link, 124 for four lanes,
+        // 118 for eight.
         assert_eq!(slot.ack_symbols().floor(), 288.0);
         assert_eq!(Pcie { lanes: 4, ..slot }.ack_symbols().floor(), 124.0);
         assert_eq!(Pcie { lanes: 8, ..slot }.ack_symbols().floor(), 118.0);

@@ -1,6 +1,6 @@
-//! Asks the bills of blind sets again: published results of strangers that the table of evidence
-//! lacks. What the model knows of them it knows by their bills, and by what they taught of keys
-//! that bills lacked.
+//! Predictions for the bills of blind sets: published results of third parties that are not in the
+//! table of evidence. The model's knowledge of these systems is in their bills, and in the keys
+//! that were added because bills lacked them.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;
@@ -9,14 +9,14 @@ use plan::evidence::sure;
 use plan::predict::predict;
 use plan::system::Tweak;
 
-/// A set with what its answers must reach.
+/// A set with the criteria of its predictions.
 struct Set {
     text: &'static str,
-    /// Rows that count.
+    /// Number of rows that count.
     rows: usize,
-    /// Most that the median error may be, a little above what it was when it was asked first.
+    /// Maximum median error, slightly above that of the first prediction.
     median: f64,
-    /// Least share that p10 to p90 must hold.
+    /// Minimum share that p10 to p90 must cover.
     held: f64,
 }
 
@@ -69,8 +69,8 @@ fn number(value: &toml::Value) -> f64 {
     value.as_float().or(value.as_integer().map(|n| n as f64)).unwrap()
 }
 
-/// Relative error of the median that a row's bill is answered with, and whether its interval holds
-/// the published result.
+/// Returns the relative error of the predicted median for a row's bill, and whether its interval
+/// covers the published result.
 fn asked(row: &toml::Value, catalogue: &Catalogue) -> (f64, bool) {
     let (id, bill) = (row["id"].as_str().unwrap(), row["bill"].as_str().unwrap());
     let bill = Bill::read(id, bill, catalogue).unwrap_or_else(|error| panic!("{id}: {error}"));

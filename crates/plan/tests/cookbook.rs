@@ -1,4 +1,4 @@
-//! The bills of docs/bills.md are answered, and each by what its text says.
+//! Tests that the bills of docs/bills.md are predicted, and that each prediction matches its text.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;

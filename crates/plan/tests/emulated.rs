@@ -1,4 +1,5 @@
-//! A drive of the catalogue does the same by its bill and by its profile, which `delay:` emulates.
+//! Tests that a drive of the catalogue has the same rate by its bill and by its profile, which
+//! `delay:` emulates.
 
 use catalogue::{Catalogue, Class, Part};
 use plan::bill::{Bill, Group, Setup, Work};
@@ -6,7 +7,7 @@ use plan::predict::predict;
 use plan::simulate::theory;
 use plan::system::Tweak;
 
-/// What `drumfire plan --drive` does for one drive.
+/// Returns the bill of `drumfire plan --drive` for one drive.
 fn bill(catalogue: &Catalogue, drive: &Part, work: Work) -> Bill {
     Bill {
         name: drive.id.clone(),
@@ -27,7 +28,7 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
     let mut compared = 0;
     for drive in drives {
         let Ok(profile) = drive.profile() else { continue };
-        // A bill takes a disk by its ratings, which know nothing of an arm that chooses.
+        // A bill has an HDD by its ratings, which do not include an arm that reorders.
         if profile.stages.iter().any(|stage| stage.head.is_some()) {
             continue;
         }
@@ -48,9 +49,9 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
                 let off = (emulated.iops / planned.iops - 1.0) * 100.0;
                 compared += 1;
                 let words = format!("{}, {work:?}: {off:+.1} %", drive.id);
-                // How reads collide on banks is within 7 % of the law that a bill takes. Only a
-                // bill knows that one long read alone does not get all of the bandwidth; a long
-                // write is on its way after its latency in a bill, within it in a profile; and few
+                // Collisions of reads on banks are within 7 % of the formula that a bill uses. Only
+                // a bill knows that one large read alone does not get all of the bandwidth; a large
+                // write is transferred after its latency in a bill, within it in a profile; and few
                 // writes near the rating wait for each other in a profile only.
                 let most = match (size_bytes > 65_536.0, outstanding) {
                     (true, 1) => 50.0,

@@ -1,4 +1,4 @@
-//! Flushes, what is in flight in all, clients of a cluster, and figures that nobody gives.
+//! Flushes, total queue depths, clients of a cluster, and unknown figures.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;
@@ -13,7 +13,8 @@ fn asked(text: &str) -> Result<Prediction, String> {
     predict(&read(text)?, &Tweak::default()).map_err(|error| error.to_string())
 }
 
-/// IOPS of writes to drives, by what stands at the top of the bill and in its group.
+/// Returns the IOPS of writes to drives, for the given lines at the top of the bill and in its
+/// group.
 fn writes(top: &str, group: &str) -> Result<f64, String> {
     let head = "name = 'x'\nsize = '4k'\nread = 0\n";
     asked(&format!("{head}{top}[[group]]\n{group}")).map(|found| found.iops)
@@ -28,7 +29,7 @@ fn a_flush_after_each_write_is_the_drives_own() {
     let each = |drive: &str| writes("outstanding = 1\nflush = 1\n", &format!("drive = '{drive}'"));
     near(each("970-evo-500").unwrap(), 1.0 / 1019e-6, 0.02);
     near(each("optane-900p-480").unwrap(), 1.0 / 30e-6, 0.2);
-    // A disk turns once for each write in sequence, and moves its head at random anyway.
+    // An HDD rotates once for each sequential write, and moves its head for random ones anyway.
     let disk = |more: &str| {
         writes(&format!("outstanding = 1\nflush = 1\n{more}"), "drive = 'hdd-7k2'").unwrap()
     };
@@ -39,7 +40,7 @@ fn a_flush_after_each_write_is_the_drives_own() {
     // A flush after ten writes is a tenth of one after each.
     let tenth = writes("outstanding = 1\nflush = 10\n", "drive = '970-evo-500'").unwrap();
     assert!(tenth > 7.0 * each("970-evo-500").unwrap(), "{tenth}");
-    // What is read waits for no flush.
+    // Reads wait for no flush.
     let reads = |flush: &str| {
         let text = format!(
             "name = 'x'\nsize = '4k'\noutstanding = 1\n{flush}[[group]]\ndrive = '970-evo-500'\n"
@@ -100,13 +101,14 @@ fn what_is_in_flight_in_all_is_spread_by_chance() {
         asked(&text).unwrap().iops
     };
     let one = reads("outstanding = 1\n", 1);
-    // One alone is as fast on eight drives as on one, and eight get into each other's way.
+    // A queue depth of 1 is as fast on eight drives as on one, and eight I/Os interfere with each
+    // other.
     near(reads("in_flight = 1\n", 8), one, 1e-6);
     let eight = reads("in_flight = 8\n", 8);
     assert!(eight < 0.9 * 8.0 * one && eight > 4.0 * one, "{eight} of {one}");
-    // Many fill all drives, as many on each do.
+    // Many I/Os fill all drives, like many on each.
     near(reads("in_flight = 2048\n", 8), reads("outstanding = 256\n", 8), 0.05);
-    // In sequence drives take turns.
+    // Sequential I/Os use drives in turn.
     let head = "sequential = true\nin_flight = 8\n";
     near(reads(head, 8), reads("sequential = true\noutstanding = 1\n", 8), 1e-9);
     for (top, why) in [

@@ -1,6 +1,6 @@
-//! How often the intervals of a calibration hold the truth, over drives made by chance.
+//! Coverage of the intervals of a calibration, over random drives.
 //!
-//! Five drives are quick. Two hundred, and what came of them, take minutes:
+//! Five drives are fast. Two hundred, with their results, take minutes:
 //! `DRUMFIRE_DRIVES=200 cargo test --release -p drumfire-plan --test intervals -- --nocapture`.
 
 use block::Rng;
@@ -9,18 +9,18 @@ use model::{Method, solve};
 use plan::calibrate::{Point, calibrate};
 use stats::{Origin, RunResult};
 
-/// Drives that are made unless more are asked for.
+/// Default number of drives.
 const DRIVES: u64 = 5;
-/// By how much a run differs from the next, as a standard deviation of its rate.
+/// Standard deviation of the rate between runs.
 const NOISE: f64 = 0.02;
 
-/// A drive with what is true of it: parameters by the names that a calibration gives them.
+/// A drive with its true values: parameters by the names of a calibration.
 struct Made {
     profile: Profile,
     truths: Vec<(&'static str, f64)>,
 }
 
-/// A drive of one of five structures, its times by chance within what flash does.
+/// Creates a drive of one of five structures, with random times in the range of flash.
 fn made(structure: u64, rng: &mut Rng) -> Made {
     let mut between = |low: f64, high: f64| low * (high / low).powf(rng.uniform());
     let (medium, lone) = (between(40e-6, 120e-6), between(15e-6, 60e-6));
@@ -62,7 +62,7 @@ fn made(structure: u64, rng: &mut Rng) -> Made {
     Made { profile: profile.unwrap_or_else(|error| panic!("{error}: {text}")), truths }
 }
 
-/// A sweep of it, each run off by chance.
+/// Returns a sweep of the drive, each run with a random error.
 fn swept(profile: &Profile, rng: &mut Rng) -> Vec<Point> {
     let mut points = Vec::new();
     for size_bytes in [4096, 65_536] {
@@ -84,7 +84,7 @@ fn swept(profile: &Profile, rng: &mut Rng) -> Vec<Point> {
     points
 }
 
-/// An interval of 95 %: whose it is, of which drive, and whether it holds the truth.
+/// A 95 % confidence interval: its parameter, its drive, and whether it covers the true value.
 struct Held {
     seed: u64,
     name: &'static str,
@@ -92,7 +92,8 @@ struct Held {
     told: String,
 }
 
-/// The intervals of one drive. A parameter that the runs do not tell has none, and says so.
+/// Returns the intervals of one drive. A parameter that the runs do not determine has none, and
+/// reports that.
 fn held(seed: u64) -> Vec<Held> {
     let mut rng = Rng::new(seed, 26);
     let Made { profile, truths } = made(seed % 5, &mut rng);
@@ -109,7 +110,7 @@ fn held(seed: u64) -> Vec<Held> {
     truths.into_iter().filter_map(one).collect()
 }
 
-/// All drives, on as many threads as there are cores.
+/// Returns the intervals of all drives, on as many threads as there are cores.
 fn all(drives: u64) -> Vec<Held> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let mine = move |first: u64| {
@@ -140,7 +141,7 @@ fn intervals_of_ninety_five_percent_hold_the_truth_so_often() {
     let (holding, of) = (all.iter().filter(|one| one.holds).count(), all.len());
     let share = holding as f64 / of as f64;
     println!("{holding} of {of} intervals hold the truth, {share:.3}; by parameter {by_name:?}");
-    // With few drives chance alone moves the share by some percent.
+    // With few drives chance alone changes the share by some percent.
     let by_chance = 1.0 / (of as f64).sqrt();
     let (least, most) = if asked.is_some() { (0.90, 0.99) } else { (0.90 - by_chance, 1.0) };
     assert!(of as u64 > drives * 3, "{of} intervals of {drives} drives");

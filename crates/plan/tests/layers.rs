@@ -1,4 +1,4 @@
-//! Layers of a bill: what I/Os go through that no part and no key says.
+//! Layers of a bill: stages of I/Os that are in no part and no key.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;
@@ -31,7 +31,7 @@ fn a_layer_passes_so_many_ios_or_bytes() {
     near(asked(deep, "iops = 20_000").iops, 20_000.0, 0.001);
     near(asked(deep, "bandwidth = 100").bytes_per_s, 100e6, 0.001);
     near(asked(deep, "iops = 20_000\nbandwidth = 40.96").iops, 10_000.0, 0.001);
-    // What a lone I/O takes there comes on top, and nobody waits for another.
+    // The time of a lone I/O in the layer is added, without a queue.
     let alone = |layer: &str| asked("outstanding = 1", layer).latency_s * 1e6;
     near(alone("latency_us = 250") - alone("latency_us = 50"), 200.0, 1e-6);
     near(alone("iops = 10_000\nlatency_us = 50") - alone("latency_us = 50"), 100.0, 0.05);
@@ -60,10 +60,10 @@ fn it_is_named_where_it_limits() {
     assert_eq!(found, Limit::Layer { name: "a proxy".to_owned() });
     assert_eq!(found.words(), "a proxy");
     assert_ne!(limits(host, "iops = 20_000_000"), found);
-    // More in flight lifts a time in which nobody waits.
+    // A deeper queue compensates for a delay without a queue.
     let alone = limits(&host.replace("64", "1"), "latency_us = 900");
     assert!(matches!(alone, Limit::QueueDepth { .. }), "{}", alone.words());
-    // The cores are as busy as they are.
+    // The usage of the cores is that of the rate.
     let cores = asked(host, "iops = 20_000").processor.unwrap();
     assert!((0.01..0.2).contains(&cores), "{cores}");
 }

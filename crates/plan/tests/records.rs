@@ -1,4 +1,4 @@
-//! File systems of whole records, memory before drives, processors and enclosures.
+//! File systems with whole records, memory in front of drives, CPUs and enclosures.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;
@@ -13,7 +13,7 @@ fn asked(text: &str) -> Prediction {
     predict(&read(text).unwrap(), &Tweak::default()).unwrap()
 }
 
-/// IOPS by what stands at the top of the bill and in its group.
+/// Returns the IOPS for the given lines at the top of the bill and in its group.
 fn iops(top: &str, group: &str) -> f64 {
     asked(&format!("name = 'x'\n{top}\n[[group]]\n{group}\n")).iops
 }
@@ -30,7 +30,7 @@ fn a_short_read_moves_its_whole_record() {
     near(with("record = '128k'"), 4.0 * 3.0e9 / 131_072.0, 0.1);
     assert!(with("record = '16k'") > 3.0 * with("record = '128k'"));
     near(with("record = '4k'"), with(""), 1e-9);
-    // In sequence no byte is moved twice.
+    // Sequential I/O moves no byte twice.
     let stream = |record: &str| {
         iops(&format!("size = '64k'\noutstanding = 32\nsequential = true\n{record}"), drives)
     };
@@ -43,11 +43,11 @@ fn a_record_under_parity_keeps_all_data_drives_busy() {
         let group = format!("drive = 'hdd-7k2'\ndrives = {drives}\nraid = '{raid}'");
         iops("size = '4k'\noutstanding = 4\nrecord = '128k'", &group)
     };
-    // Eight disks under two parities do little more than one, and as mirrors eight times that.
+    // Eight HDDs with double parity do little more than one, and as mirrors eight times that.
     let one = disks("none", 1);
     assert!((1.0..1.6).contains(&(disks("raidz2", 8) / one)), "{}", disks("raidz2", 8) / one);
     assert!((7.0..9.0).contains(&(disks("mirror", 8) / one)), "{}", disks("mirror", 8) / one);
-    // Writes at random go to free space in sequence: no disk seeks for each.
+    // Random writes go to free space sequentially: no HDD seeks for each.
     let writes = iops(
         "size = '4k'\nread = 0\noutstanding = 32\nrecord = '16k'",
         "drive = 'hdd-7k2'\ndrives = 6\nraid = 'raidz1'",
@@ -57,7 +57,7 @@ fn a_record_under_parity_keeps_all_data_drives_busy() {
         "drive = 'hdd-7k2'\ndrives = 6\nraid = '5'",
     );
     assert!(writes > 20.0 * plain, "{writes} {plain}");
-    // What no cache holds is read before.
+    // Data that no cache has are read before.
     let missed = iops(
         "size = '4k'\nread = 0\noutstanding = 32\nrecord = '16k'\ncache_hit = 0\n\
          cache_latency_us = 10",
@@ -75,11 +75,11 @@ fn threads_on_zfs_wait_for_each_read() {
     near(with("in_flight = 128\njobs = 4"), with("in_flight = 4\njobs = 4"), 1e-9);
     near(with("outstanding = 16\njobs = 4"), with("in_flight = 4\njobs = 4"), 1e-9);
     assert!(with("in_flight = 2\njobs = 4") < with("in_flight = 4\njobs = 4"));
-    // Memory takes writes: a thread is not held up by what drives need.
+    // Memory accepts writes: a thread does not wait for drives.
     let deep = with("in_flight = 1\njobs = 1\nread = 0\nrecord = '4k'");
     near(deep, with("outstanding = 32\njobs = 1\nread = 0\nrecord = '4k'"), 1e-9);
     assert!(deep > 3.0 * with("in_flight = 1\njobs = 1\nread = 0\nrecord = '4k'\nflush = 1"));
-    // A log takes one write after the other, whatever its drives do.
+    // A log does one write after the other, whatever its drives do.
     let log = |raid: &str, jobs: u32| {
         let top = "software = 'zfs'\nsize = '4k'\nread = 0\nflush = 1\noutstanding = 64";
         let group = format!("drive = 'micron-7450'\ndrives = 6\nraid = '{raid}'");
@@ -115,7 +115,7 @@ fn a_slow_core_takes_longer() {
     assert!(with("server = 'ryzen-7000'").iops > 1.5 * usual);
     assert!(with("").remarks.iter().any(|remark| remark.contains("not scaled")));
     assert!(!with("server = 'atom-c3558'").remarks.iter().any(|r| r.contains("not scaled")));
-    // A processor of any number of cores has none to count.
+    // A CPU part of any number of cores has none to count.
     let error = read(
         "name = 'x'\nsize = '4k'\noutstanding = 1\nsoftware = 'linux'\n\
         server = 'cortex-a72'\n[[group]]\ndrive = 'x25-m'\n",
@@ -136,7 +136,7 @@ fn heads_of_disks_move_less_in_a_short_file() {
     let all = with("hdd-7k2", "");
     near(with("hdd-7k2", "span = '100t'"), all, 1e-9);
     let short = with("hdd-7k2", "span = '1g'");
-    // Half a turn of 4.2 ms, and a seek of a track or a few.
+    // Half a rotation of 4.2 ms, and a seek of one or a few tracks.
     assert!((1.6 * all..1e3 / 5.0).contains(&short), "{short} of {all}");
     assert!(with("hdd-7k2", "span = '100g'") < short);
     near(with("970-evo-500", "span = '1g'"), with("970-evo-500", ""), 1e-9);
@@ -245,7 +245,7 @@ fn records_that_nothing_reads_ahead_are_found_one_by_one() {
         let top = "size = '1m'\nsequential = true\nsoftware = 'zfs'\njobs = 1\nin_flight = 1";
         iops(&format!("{top}\n{rest}"), disks)
     };
-    // Each of the eight records of a read waits for half a turn at least, all of them at once.
+    // Each of the eight records of a read waits for at least half a rotation, all of them at once.
     let (ahead, alone) = (stream(""), stream("buffered = false\nspan = '8g'"));
     assert!((60.0..240.0).contains(&alone), "{alone}");
     assert!(ahead > 4.0 * alone, "{ahead} {alone}");
@@ -265,7 +265,7 @@ fn a_thread_waits_for_each_read_through_a_page_cache() {
     };
     near(reads("in_flight = 64\nbuffered = true"), reads("in_flight = 2"), 1e-9);
     assert!(reads("in_flight = 64") > 5.0 * reads("in_flight = 2"));
-    // And its core copies what it reads: one thread moves less than the drive does.
+    // The core copies the data that it reads: one thread moves less than the drive does.
     let stream = |rest: &str| {
         let top = "size = '1m'\nsequential = true\nsoftware = 'linux-libaio-file'\njobs = 1";
         iops(&format!("{top}\nin_flight = 8\n{rest}"), "drive = '990-pro-2000'") * 1.048_576
@@ -302,7 +302,7 @@ fn a_stream_on_disks_waits_for_no_turn() {
         let top = format!("{top}\njobs = 1\nin_flight = 1\n{rest}");
         iops(&top, &format!("drive = 'hdd-5k4'\n{group}")) * 1.048_576
     };
-    // Disks of 150 MB/s, one command at a time: they read ahead and write behind.
+    // HDDs of 150 MB/s, one command at a time: they read ahead and write behind.
     assert!((130.0..=160.0).contains(&stream("", "")), "{}", stream("", ""));
     assert!((130.0..=160.0).contains(&stream("read = 0", "")), "{}", stream("read = 0", ""));
     let mirror = "drives = 2\nraid = '1'\nlink = 'usb-3'";
@@ -318,7 +318,7 @@ fn a_disk_sorts_writes_in_its_own_cache() {
     };
     let (reads, writes) = (one("", ""), one("read = 0", ""));
     assert!((3.5..5.0).contains(&(writes / reads)), "{reads} {writes}");
-    // Neither with a flush after each write nor behind parity, which reads first.
+    // Neither with a flush after each write nor with parity, which reads first.
     assert!(one("read = 0\nflush = 1", "") < 1.2 * reads);
     assert!(one("read = 0", "drives = 5\nraid = '5'") < 1.2 * reads);
 }
@@ -335,10 +335,10 @@ fn a_long_io_streams_through_an_adapter() {
     };
     let chipset = "adapter = 'intel-pch-dmi2'\n";
     let (direct, behind) = (mb_s("", 1, 1), mb_s(chipset, 1, 1));
-    // One SSD of 550 MB/s, one read at a time: reviews see 520 either way.
+    // One SSD of 550 MB/s, one read at a time: reviews measure 520 either way.
     assert!((500.0..=545.0).contains(&direct), "{direct}");
     assert!((0.98..=1.0).contains(&(behind / direct)), "{behind} {direct}");
-    // However many there are, one I/O streams.
+    // However many SSDs there are, one I/O streams.
     let (two, behind) = (mb_s("", 2, 1), mb_s(chipset, 2, 1));
     assert!((0.97..=1.0).contains(&(behind / two)), "{behind} {two}");
     // Six that could do 3.3 GB/s share the chipset's 2 GB/s.

@@ -1,7 +1,7 @@
-//! The search for the highest rate within a bound, on drives whose response times are known.
+//! Search for the highest rate within a bound, on drives with known response times.
 //!
 //! A drive with one server and exponential times under Poisson arrivals is the queue M/M/1: its
-//! response time is exponential with the rate μ − λ, so that p99 ≤ X up to λ = μ − ln 100 / X.
+//! response time is exponential with the rate μ − λ, so p99 ≤ X up to λ = μ − ln 100 / X.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use stats::sweep::{Found, Search, SweepPlan};
 use stats::{Origin, RunResult};
 use volume::Purpose;
 
-/// Known to the last digit, so its percentiles count.
+/// Profile that is known exactly, so its percentiles count.
 const KNOWN: &str = "name = 'known'\n[calibration]\nsource = 'a law'\nfitted = 1\nheld_out = 1\n\
     fit_error_percent = 0\nheld_out_error_percent = 0\nscatter = true\n\
     [[stage]]\nname = 'server'\nservers = 1\nshape = 'exponential'\n\
     read = { each_s = 100e-6 }\nwrite = { each_s = 100e-6 }\n";
-/// I/Os per second of the server.
+/// Service rate of the server, in I/Os per second.
 const MU: f64 = 10e3;
 
 struct Nobody;
@@ -75,12 +75,12 @@ fn search(ns: u64, seconds: f64, repeats: u32, seed: u64) -> Found {
     found.clone()
 }
 
-/// Asserts that the rate that is found is the one of the law.
+/// Asserts that the rate found is that of the formula.
 fn finds_the_law(bound_ns: u64, seed: u64) {
     let right = MU - 100_f64.ln() / (bound_ns as f64 * 1e-9);
     let found = search(bound_ns, 40.0, 1, seed);
     let rate = found.rate_per_s.unwrap();
-    // A step of the search; the p99 of forty seconds errs by less.
+    // A step of the search; the p99 of forty seconds has a smaller error.
     let step = 0.02 * MU;
     let (low, high) = (found.low_per_s.unwrap(), found.high_per_s.unwrap());
     println!("p99 <= {bound_ns} ns: {rate:.0}, by the law {right:.0}");

@@ -1,4 +1,4 @@
-//! Bills as engineers type them, held against what is known of such systems.
+//! Bills as engineers write them, compared with known facts about such systems.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;
@@ -30,15 +30,15 @@ fn a_home_nas_is_as_fast_as_its_wire_and_then_as_its_disks() {
              network = '{network}'\n[[group]]\ndrive = 'hdd'\ncount = 4\nraid = 'raidz1'\n"
         )
     };
-    // 1 GbE carries 118 MB/s, whatever is behind it.
+    // 1 GbE carries 118 MB/s, whatever the target.
     within(mb_s(&nas("1GbE", 100)), 112.0..=119.0);
     within(mb_s(&nas("2.5GbE", 100)), 280.0..=297.0);
     within(mb_s(&nas("2x1GbE", 100)), 224.0..=238.0);
-    // Three of four disks hold data, of 150 MB/s each; none is read before a stripe is written.
+    // Three of four HDDs have data, at 150 MB/s each; none is read before a stripe is written.
     let (read, write) = (mb_s(&nas("100GbE", 100)), mb_s(&nas("100GbE", 0)));
     within(read, 430.0..=455.0);
     within(write, 430.0..=455.0);
-    // At random each short write reads and writes data and parity.
+    // Each small random write reads and writes data and parity.
     let random = "name = 'nas'\nsize = '4k'\nread = 0\noutstanding = 1\n[[group]]\n\
         drive = 'hdd'\ncount = 4\nraid = 'raidz1'\n";
     within(answer(random).iops, 90.0..=125.0);
@@ -65,11 +65,11 @@ fn ceph_on_three_hosts_is_as_fast_as_what_joins_them() {
         ))
     };
     let long = |network: &str, read| ceph(network, "4m", read, "").bytes_per_s / 1e6;
-    // Each write comes in three times: 1,250 MB/s of three hosts, a third of it.
+    // Each write arrives three times: 1,250 MB/s of three hosts, a third of it.
     within(long("network = '10GbE'\n", 100), 3300.0..=3600.0);
     within(long("network = '10GbE'\n", 0), 1100.0..=1200.0);
     assert!(long("network = '2x25GbE'\n", 0) > 1.5 * long("network = '10GbE'\n", 0));
-    // Unnamed it is a guess, and said, never infinitely fast.
+    // An unnamed network is a guess, which is reported, never infinitely fast.
     let unnamed = ceph("", "4m", 0, "");
     assert_eq!(unnamed.kind, catalogue::Kind::Guess);
     assert!(unnamed.remarks.iter().any(|r| r.contains("10 GbE")), "{:?}", unnamed.remarks);
@@ -99,7 +99,7 @@ fn an_array_behind_fibre_channel_is_as_fast_as_its_ports() {
     };
     within(array("256k", 4).bytes_per_s / 1e6, 12_800.0..=13_300.0);
     within(array("256k", 8).bytes_per_s / array("256k", 4).bytes_per_s, 1.95..=2.01);
-    // An adapter of 8 Gb/s of its time did 200,000 I/Os, however short they were.
+    // An 8 Gb/s adapter of its time did 200,000 I/Os, however small they were.
     let short = "name = 'x'\nsize = '512'\noutstanding = 64\n[[group]]\nports = 1\n\
         link = 'fc-8'\n";
     within(answer(short).iops, 195_000.0..=201_000.0);
@@ -137,7 +137,7 @@ fn volumes_of_clouds_do_what_is_provisioned() {
             within(at("4k", read, 1024).iops / iops, 0.97..=1.01);
             within(at("1m", read, 64).bytes_per_s / 1e6 / mb, 0.97..=1.01);
         }
-        // One at a time takes what the way to the volume takes.
+        // At queue depth 1 the latency is that of the path to the volume.
         assert!(at("4k", 100, 1).latency_s >= 250e-6, "{volume}");
     }
 }
@@ -192,7 +192,7 @@ fn a_lone_read_over_a_network_takes_longer_than_at_home() {
     let home = at("", 1).latency_s;
     within((at("network = '1GbE'\n", 1).latency_s - home) * 1e6, 100.0..=250.0);
     within((at("network = '25GbE'\n", 1).latency_s - home) * 1e6, 20.0..=60.0);
-    // Where I/Os wait for the wire, what a lone one takes changes nothing.
+    // If I/Os wait for the wire, the latency of a lone one has no effect.
     within(at("network = '1GbE'\n", 64).bytes_per_s / 1e6, 108.0..=119.0);
 }
 
@@ -211,11 +211,11 @@ fn rdma_adds_less_to_a_lone_read_than_tcp() {
     within(more("100GbE", "nvme-rdma"), 8.0..=15.0);
     within(more("ib-edr", "nvme-rdma"), 8.0..=15.0);
     within(more("100GbE", "nvme-tcp"), 35.0..=50.0);
-    // A wire that is full carries fewer short I/Os by RDMA in standard frames, more on InfiniBand.
+    // A saturated wire carries fewer small I/Os by RDMA in standard frames, more on InfiniBand.
     let full = |link: &str, protocol: &str| at(link, protocol, 256).iops;
     assert!(full("10GbE", "nvme-rdma") < full("10GbE", "nvme-tcp"));
     within(full("10GbE", "nbd") / full("10GbE", "nvme-tcp"), 1.0..=1.005);
-    // InfiniBand is called after what its code takes a fifth of.
+    // InfiniBand is named after its symbol rate, of which the line code uses a fifth.
     let shelf = |link: &str| {
         mb_s(&format!(
             "name = 'x'\nsize = '128k'\noutstanding = 32\n[[group]]\ndrive = 'micron-7450'\n\
@@ -225,7 +225,7 @@ fn rdma_adds_less_to_a_lone_read_than_tcp() {
     within(shelf("ib-qdr") / shelf("40GbE"), 0.84..=0.90);
 }
 
-/// Three hosts with copies of everything.
+/// Returns three hosts with copies of everything.
 fn cluster(software: &str, drive: &str, rest: &str) -> Prediction {
     answer(&format!(
         "name = 'x'\nsize = '4k'\nhosts = 3\nreplicas = 3\nnetwork = '25GbE'\n\
@@ -243,7 +243,7 @@ fn clusters_by_name_differ_as_published() {
         let rest = format!("in_flight = 1\nread = {read}\n");
         cluster(software, "micron-7450", &rest).latency_s * 1e6
     };
-    // A lone I/O takes the drive's time and what the software adds, once.
+    // A lone I/O takes the drive's time and the latency of the software, once.
     within(alone("vitastor", 0), 100.0..=150.0);
     within(alone("vitastor", 100), 100.0..=160.0);
     assert!(alone("longhorn", 100) > 4.0 * alone("vitastor", 100));
@@ -275,7 +275,7 @@ fn short_writes_to_disks_of_a_cluster_go_through_a_log() {
              drive = 'hdd-7k2'\ncount = 6\n"
         ))
     };
-    // Sorted, a disk does 3.6 times the writes that it does one by one; each goes to three.
+    // Sorted, an HDD does 3.6 times as many writes as one by one; each goes to three.
     let (reads, writes) = (disks("4k", 100, 4096).iops, disks("4k", 0, 4096).iops);
     assert!(writes > 0.3 * reads, "{writes} writes beside {reads} reads");
     // Copies are written at the same time, not one after the other: 1.5 ms are Ceph's.
@@ -323,7 +323,7 @@ fn a_guest_asks_through_its_disk_and_through_its_host() {
     let (bare, one) = (local("", 8), local(disk, 8));
     let four = local(&format!("{disk}\nguest_threads = 4"), 8);
     assert!(bare > 3.0 * one && four > 1.8 * one, "{bare} {one} {four}");
-    // Of a cluster it is one guest, however many hosts serve it.
+    // With a cluster it is one guest, however many hosts serve it.
     let hosts = |hosts: u32| {
         answer(&format!(
             "name = 'x'\nsize = '4k'\nhosts = {hosts}\nreplicas = 3\nnetwork = '100GbE'\n\
@@ -334,7 +334,7 @@ fn a_guest_asks_through_its_disk_and_through_its_host() {
     };
     within(hosts(3) / hosts(12), 0.95..=1.05);
     within(hosts(3), 50e3..=140e3);
-    // Alone it adds its latency to that of the host.
+    // A lone I/O has the latency of the guest's disk in addition to that of the host.
     let alone = |guest: &str| {
         answer(&format!(
             "name = 'x'\nsize = '4k'\nsoftware = 'linux-libaio'\njobs = 1\nin_flight = 1\n{guest}\n\

@@ -1,4 +1,4 @@
-//! Texts of files that are shown again.
+//! Texts of files that are printed again.
 
 use catalogue::Catalogue;
 use plan::bill::Bill;
@@ -27,7 +27,7 @@ fn names_cannot_steer_a_terminal() {
     let claims = Document::read("c.toml", &claims, &catalogue).unwrap();
     let all = format!("{:?} {:?} {claims:?}", catalogue.part("p"), (&bill.name, &bill.extras));
     assert_eq!(bill.name, "a·[31m·b·");
-    // Debug escapes what it finds, so that a backslash gives it away.
+    // Debug escapes control characters, so a backslash reveals them.
     assert!(!all.contains("\\u{") && !all.contains("\\n"), "{all}");
     let sources = format!("{:?}", catalogue.sources);
     assert!(!sources.contains("\\u{") && sources.contains("a·[31m·b·"), "{sources}");

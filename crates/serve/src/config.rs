@@ -13,23 +13,24 @@ use crate::host_lists::HostLists;
 pub struct ServeConfig {
     /// Listen addresses for iSCSI. Port 0 picks a free one.
     pub iscsi: Vec<SocketAddr>,
-    /// The same for NVMe/TCP.
+    /// Listen addresses for NVMe/TCP.
     pub nvme_tcp: Vec<SocketAddr>,
-    /// The same for NBD.
+    /// Listen addresses for NBD.
     pub nbd: Vec<SocketAddr>,
     /// Volumes served, by every protocol.
     pub exports: Vec<Export>,
     /// Hosts that may use a volume.
     pub host_lists: HostLists,
     /// Other servers may serve the same disks under the same names and identities: hosts are told
-    /// to use them as paths of one device (multipath). Implied by several NVMe/TCP addresses.
+    /// to use these servers as paths of one device (multipath). Implied by several NVMe/TCP
+    /// addresses.
     pub shared: bool,
     /// Identifier of the first NVMe controller; further ones count up. A host refuses equal
     /// identifiers from servers that share a subsystem name, so choose it at random. 0 and reserved
     /// identifiers count as 1.
     pub first_controller: u16,
-    /// A number that no other running of a server has: choose it at random. Clients that come back
-    /// notice by it that the server was started anew, and its volatile caches are lost.
+    /// Random number, unique to each run of a server. Clients that reconnect use it to notice a
+    /// restart of the server, which loses its volatile caches.
     pub instance: u64,
     /// CPUs to serve on, one thread each.
     pub cores: Vec<usize>,
@@ -60,13 +61,14 @@ pub struct Export {
 /// one, and logs it.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Maximum number of connections. One host may have half of those that others leave.
+    /// Maximum number of connections. One host may have at most half of the connections that other
+    /// hosts do not use.
     pub connections: usize,
     /// Maximum number of connections not logged in; one more ends the oldest of them.
     pub half_open: usize,
-    /// Commands in flight on one connection.
+    /// Maximum commands in flight on one connection.
     pub commands: u16,
-    /// Bytes that a peer may leave unread beyond the responses to its commands.
+    /// Maximum bytes that a peer may leave unread beyond the responses to its commands.
     pub unread_bytes: usize,
     /// Bytes received on a connection before the others are served. By default two receive buffers
     /// of a core: 64 writes of 4 KiB.
@@ -74,8 +76,8 @@ pub struct Limits {
     /// Time limit of a login.
     pub login_timeout: Nanos,
     /// Memory in bytes for connections, their buffers and unsent responses. `None`: a quarter of
-    /// what the host or cgroup has available at the start, at most 4 GiB. Volumes in memory are not
-    /// included.
+    /// the memory that the host or cgroup has available at the start, at most 4 GiB. Volumes in
+    /// memory are not included.
     pub memory_bytes: Option<u64>,
 }
 

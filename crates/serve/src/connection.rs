@@ -9,7 +9,7 @@ use crate::hosts::Seat;
 /// Time limit to send the last PDUs to a peer that does not read.
 const CLOSE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
-/// Why a connection ends whose responses found no memory.
+/// Reason for the end of a connection whose responses found no memory.
 const NO_MEMORY: &str = "out of memory for its responses: raise --memory";
 
 /// A connection of one core.
@@ -23,32 +23,32 @@ pub(crate) struct Connection<S> {
     chain: Chain,
     /// I/Os in flight on volumes.
     pub(crate) in_flight: usize,
-    /// It is on the list of connections to serve in this turn.
+    /// The connection is on the list of those to serve in this turn.
     pub(crate) is_queued: bool,
-    /// It is on the list of connections that wait for a buffer.
+    /// The connection is on the list of those that wait for a buffer.
     pub(crate) is_starving: bool,
     /// The peer, for the log.
     pub(crate) peer: String,
-    /// Its place in the connection limit.
+    /// Slot in the connection limit.
     _seat: Seat,
     /// When the connection is closed, whether or not the peer has read the last PDUs.
     closing_until: Option<Nanos>,
-    /// Nothing more is done on it.
+    /// The endpoint has been shut down.
     is_over: bool,
-    /// The end may have something to tell others.
+    /// The endpoint may have notices for other connections.
     pub(crate) has_news: bool,
     gone: bool,
-    /// Why it ended, until that is logged.
+    /// Reason for the end, until it is logged.
     why: Option<String>,
 }
 
-/// What happens to a connection.
+/// State of a connection after a turn.
 pub(crate) enum Outcome {
-    /// It goes on.
+    /// The connection continues.
     Open,
-    /// It goes on, and the send made room to continue at once.
+    /// The connection continues, and the send made room to continue at once.
     Again,
-    /// It ended, for this reason if worth a log line.
+    /// The connection ended, for this reason if worth a log line.
     Over(Option<String>),
 }
 
@@ -107,7 +107,8 @@ impl<S: ReactorSocket> Connection<S> {
         self.end.complete(now, done, &mut self.out);
     }
 
-    /// Closes it without further PDUs, with a TCP reset if `reset`: for injected faults.
+    /// Closes the connection without further PDUs, with a TCP reset if `reset`: for injected
+    /// faults.
     #[cold]
     pub(crate) fn break_off(&mut self, now: Nanos, reset: bool) {
         if reset {
@@ -125,8 +126,8 @@ impl<S: ReactorSocket> Connection<S> {
         self.give_up();
     }
 
-    /// Drops what the endpoint has in flight: its buffers return to the pool, and I/Os that volumes
-    /// have complete without a receiver.
+    /// Drops the endpoint's I/Os in flight: its buffers return to the pool, and I/Os in volumes
+    /// complete without a receiver.
     fn give_up(&mut self) {
         if !std::mem::replace(&mut self.is_over, true) {
             let pool = self.out.pool().clone();
@@ -135,7 +136,7 @@ impl<S: ReactorSocket> Connection<S> {
         }
     }
 
-    /// Sends queued data; returns what happens to the connection.
+    /// Sends queued data; returns the state of the connection.
     pub(crate) fn flush(&mut self, now: Nanos, unread_limit: usize) -> Outcome {
         if self.gone {
             return self.over(None);
@@ -175,7 +176,7 @@ impl<S: ReactorSocket> Connection<S> {
         Outcome::Open
     }
 
-    /// Drops what is not sent, and what the endpoint has in flight. Idempotent.
+    /// Drops unsent data, and the endpoint's I/Os in flight. Idempotent.
     pub(crate) fn leave(&mut self) {
         if self.gone {
             return;

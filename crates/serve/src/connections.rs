@@ -67,7 +67,7 @@ impl<S: ReactorSocket> Connections<S> {
         Some(connection)
     }
 
-    /// The connection that has waited longest for a login, if `limit` of them wait.
+    /// Connection that has waited longest for a login, if `limit` of them wait.
     pub(crate) fn oldest_half_open(&mut self, limit: usize) -> Option<usize> {
         if self.half_open.len() < limit {
             return None;

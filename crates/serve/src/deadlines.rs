@@ -4,31 +4,31 @@ use block::Nanos;
 
 /// Period of the checks: time-outs are seconds long.
 const PAUSE: Nanos = Nanos::from_millis(500);
-/// A check this late means that the core was not scheduled.
+/// Delay of a check that shows that the core was not scheduled.
 const STALLED: Nanos = Nanos::from_secs(1);
 /// Grace period after such a stall.
 const GRACE: Nanos = Nanos::from_secs(5);
 
 /// The deadline timer of a core. After a stall, of the whole host or in a debugger, peers on this
-/// host were stalled, too, and what others sent may wait in socket buffers. So the core gives all
-/// of them a grace period before it checks.
+/// host were stalled, too, and data of others may wait in socket buffers. So the core gives all
+/// peers a grace period before it checks.
 #[derive(Debug)]
 pub(crate) struct DeadlineTimer {
     due: Nanos,
 }
 
 impl DeadlineTimer {
-    /// The first check is due one period after `now`.
+    /// Creates a timer whose first check is due one period after `now`.
     pub(crate) fn new(now: Nanos) -> DeadlineTimer {
         DeadlineTimer { due: now + PAUSE }
     }
 
-    /// When the next check is due.
+    /// Time at which the next check is due.
     pub(crate) fn due(&self) -> Nanos {
         self.due
     }
 
-    /// Whether to check now. `awaited`: the core was to wake for it, as it had connections.
+    /// Whether to check now. `awaited`: the core was to wake for the check, as it had connections.
     pub(crate) fn begin(&mut self, now: Nanos, awaited: bool) -> bool {
         if now < self.due {
             return false;

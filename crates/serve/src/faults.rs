@@ -10,13 +10,13 @@ use crate::log::Log;
 
 /// Failures of a logged kind are counted for this long before the next line.
 const PAUSE: Nanos = Nanos::from_secs(10);
-/// Kinds of failures kept apart per volume.
+/// Maximum kinds of failures counted separately per volume.
 const KINDS_MAX: usize = 8;
 
 /// The failures of a core's lanes.
 #[derive(Debug)]
 pub(crate) struct Faults {
-    /// By unit.
+    /// Failures of each unit.
     units: Vec<Unit>,
     /// When the next line is due.
     due: Option<Nanos>,
@@ -41,14 +41,14 @@ struct Kind {
 }
 
 impl Faults {
-    /// For volumes of these names.
+    /// Creates the counters for volumes of these names.
     pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Faults {
         let unit = |name| Unit { name, kinds: Vec::new(), others: 0 };
         Faults { units: names.into_iter().map(unit).collect(), due: None }
     }
 
-    /// An I/O of `unit` failed with `fault`. `words` explains its cause, as
-    /// [`Lane::words_of`](block::Lane::words_of) does.
+    /// Notes that an I/O of `unit` failed with `fault`. `words` explains its cause, like
+    /// [`Lane::words_of`](block::Lane::words_of).
     #[cold]
     pub(crate) fn note(
         &mut self,
@@ -65,7 +65,7 @@ impl Faults {
         let known = |kind: &&mut Kind| (kind.fault, kind.cause) == (fault, cause);
         let full = unit.kinds.len() == KINDS_MAX;
         match unit.kinds.iter_mut().find(known) {
-            // Soon after the last line it is counted.
+            // Only counted soon after the last line.
             Some(kind) => {
                 kind.count += 1;
                 let due = kind.told + PAUSE;
@@ -112,7 +112,7 @@ impl Faults {
     }
 }
 
-/// Whether the operator should learn of it: failures of the server, not of the request.
+/// Whether to report a failure to the operator: failures of the server, not of the request.
 fn concerns_the_server(fault: Fault, cause: Cause) -> bool {
     match fault {
         Fault::Medium | Fault::NoSpace | Fault::Disconnected | Fault::Unanswered => true,
@@ -180,7 +180,7 @@ mod test {
         let rest = "volume a: 1000 more I/Os failed: no space left: ENOSPC (28)";
         assert_eq!(bench.told(10_000), [rest]);
         assert_eq!(bench.told(19_000), [""; 0]);
-        // It continues: counted until the next line is due.
+        // The fault continues: counted until the next line is due.
         bench.note(19_500, 0, Fault::NoSpace, 28);
         assert_eq!(bench.told(19_999), [""; 0]);
         assert_eq!(bench.told(20_000), [rest.replace("1000", "1")]);

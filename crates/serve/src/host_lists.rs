@@ -1,7 +1,7 @@
 //! Hosts that may use a volume, over each protocol.
 //!
-//! A volume that some list names is one that somebody meant to keep from others: over a protocol
-//! without a list for it nobody may use it.
+//! A volume named in any list is meant to be restricted: over a protocol without a list for the
+//! volume, no host may use it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -22,7 +22,7 @@ pub struct HostLists {
     pub nbd: BTreeMap<String, Vec<Network>>,
 }
 
-/// Addresses that begin with the same bits.
+/// Addresses with a common prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -87,7 +87,7 @@ impl HostLists {
 }
 
 impl Network {
-    /// Whether an address is in it.
+    /// Whether an address is in the network.
     fn holds(self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(own), IpAddr::V4(other)) => {
@@ -115,7 +115,7 @@ impl FromStr for Network {
         let most = if address.is_ipv4() { 32 } else { 128 };
         let bits = bits.map_or(Ok(most), str::parse).ok().filter(|bits| *bits <= most);
         let bits: u32 = bits.ok_or_else(wrong)?;
-        // An IPv4 address as an IPv6 socket shows it: peers are compared as what they are.
+        // An IPv4-mapped address of an IPv6 socket: peers are compared by their IPv4 address.
         let (short, mapped) = (address.to_canonical(), bits.checked_sub(MAPPED_BITS));
         Ok(match (short.is_ipv4() && address.is_ipv6(), mapped) {
             (true, Some(bits)) => Network { address: short, bits },

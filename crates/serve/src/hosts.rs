@@ -26,7 +26,7 @@ pub(crate) struct Seat {
     address: IpAddr,
 }
 
-/// Why a connection is refused.
+/// Reason why a connection is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The limit of all connections is reached.
@@ -45,7 +45,7 @@ impl std::fmt::Display for Full {
 }
 
 impl Hosts {
-    /// With `limit` connections in all.
+    /// Creates a registry with a limit on all connections together.
     pub(crate) fn new(limit: usize) -> Arc<Hosts> {
         Arc::new(Hosts { limit, taken: Mutex::default() })
     }
@@ -56,8 +56,8 @@ impl Hosts {
     }
 
     /// Admits a connection from this address, where there is memory for `affordable` more. A host
-    /// gets at most half of the connections that others leave, in count and in memory, so a new
-    /// host always gets one.
+    /// gets at most half of the connections that others do not use, in count and in memory, so a
+    /// new host always gets one.
     pub(crate) fn admit(
         self: &Arc<Self>,
         address: IpAddr,
@@ -94,7 +94,7 @@ impl Drop for Seat {
     }
 }
 
-/// A number for what counts as one host.
+/// Number of a host, for its key.
 pub(crate) fn number_of(address: IpAddr) -> u128 {
     match host_of(address) {
         IpAddr::V4(address) => address.to_ipv6_mapped().into(),
@@ -102,7 +102,7 @@ pub(crate) fn number_of(address: IpAddr) -> u128 {
     }
 }
 
-/// What counts as one host: an IPv4 address, or an IPv6 /64, from which a host picks its addresses.
+/// Key of a host: an IPv4 address, or an IPv6 /64, from which a host picks its addresses.
 fn host_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

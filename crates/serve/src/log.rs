@@ -4,10 +4,10 @@ use std::sync::Mutex;
 
 use block::Nanos;
 
-/// Lines per second; further ones are counted.
+/// Maximum lines per second; further ones are counted.
 const LINES_PER_SECOND: u32 = 10;
 
-/// Passes lines for people on, at most ten a second.
+/// Forwards lines for people, at most ten per second.
 pub struct Log {
     write: Box<dyn Fn(&str) + Send + Sync>,
     state: Mutex<LogState>,

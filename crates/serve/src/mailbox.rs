@@ -4,8 +4,8 @@ use proto::Notice;
 
 use crate::sync::{AtomicBool, Mutex, MutexGuard, OnceLock, Ordering, PoisonError};
 
-/// Maximum number of notices in a mailbox. Cores look once a turn, and each notice takes a login or
-/// a LUN reset: only an attack fills it.
+/// Maximum number of notices in a mailbox. Cores check once a turn, and each notice needs a login
+/// or a LUN reset: only an attack fills the mailbox.
 pub(crate) const NOTICES_MAX: usize = 4096;
 
 /// Notices for one core from the others.
@@ -23,8 +23,8 @@ struct Wake(Box<dyn Fn() + Send + Sync>);
 impl Mailbox {
     /// Sets the function that wakes the core for a new notice.
     pub(crate) fn belongs_to(&self, wake: impl Fn() + Send + Sync + 'static) {
-        // A sender holds the lock, too: either it wakes the core, or the look that follows sees its
-        // notice. Set by the one thread that reads here.
+        // A sender holds the lock, too: either it wakes the core, or the check that follows sees
+        // its notice. Set by the only thread that reads here.
         let _notices = self.lock();
         let _ = self.wake.set(Wake(Box::new(wake)));
     }

@@ -1,4 +1,4 @@
-//! The memory budget of a server, and what is reserved from it at the start.
+//! Memory budget of a server, and the memory reserved from it at the start.
 
 use block::{Account, Budget, Pool};
 
@@ -22,7 +22,7 @@ const PROCESS_BYTES: u64 = 8 << 20;
 /// everything else.
 const LEAST_LEFT_BYTES: u64 = 4 * Budget::STEP_BYTES;
 
-/// The budget of a server with `cores` cores, whose fixed memory is taken from it.
+/// Budget of a server with `cores` cores, minus its fixed memory.
 pub(crate) fn budget(limits: &Limits, cores: usize) -> Result<Budget, ServeError> {
     let fixed = PROCESS_BYTES + CORE_BYTES * cores as u64;
     let least = fixed + LEAST_LEFT_BYTES * cores as u64;
@@ -65,7 +65,7 @@ mod test {
         );
         let small = budget(&with(Some(44 << 20)), 2).unwrap();
         assert_eq!((small.held_bytes(), small.left_bytes()), (28 << 20, 16 << 20));
-        // Connections are admitted even then.
+        // Connections are admitted with this little memory, too.
         let pools = [(); 2].map(|()| Pool::within(small.clone()));
         let accounts = pools.each_ref().map(|pool| account(pool).unwrap());
         assert!(accounts.iter().all(|account| account.held_bytes() == 0));

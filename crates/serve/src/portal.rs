@@ -27,7 +27,7 @@ const LEAVING: Nanos = Nanos::from_secs(2);
 /// One core of a server.
 pub struct Portal<R: Reactor> {
     core: R,
-    /// Its index among the server's cores.
+    /// Index of the portal among the server's cores.
     index: usize,
     shared: Arc<Shared>,
     listeners: Vec<(R::Listener, Protocol)>,
@@ -40,13 +40,13 @@ pub struct Portal<R: Reactor> {
     unflushed: Vec<usize>,
     /// Connections whose commands wait for a buffer, the longest waiting first.
     starving: VecDeque<usize>,
-    /// When these are retried.
+    /// Time of the next attempt for the starving connections.
     retry_at: Nanos,
     /// Sockets and listeners with events, in order of arrival.
     ready: VecDeque<Token>,
     news: Vec<Token>,
     deadlines: DeadlineTimer,
-    /// There is memory to return.
+    /// Whether there is memory to return.
     has_spare: bool,
     /// Time limit for peers to log out, once the server stops.
     end: Option<Nanos>,
@@ -99,7 +99,7 @@ impl<R: Reactor> Portal<R> {
         self.connections.is_empty() || self.core.now() >= end
     }
 
-    /// When to wake without an event: at once if work is pending.
+    /// Time to wake without an event: at once if work is pending.
     pub fn wake(&self) -> Option<Nanos> {
         if !self.ready.is_empty() {
             return Some(Nanos(0));
@@ -109,7 +109,7 @@ impl<R: Reactor> Portal<R> {
         self.units.wake().into_iter().chain(deadline).chain(retry).min()
     }
 
-    /// Waits for events until then, and serves connections, the first to arrive first, until
+    /// Waits for events up to `until`, and serves connections in order of arrival, until
     /// `most_bytes` were moved. Returns whether there were any events.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl<R: Reactor> Portal<R> {
         !self.connections.is_empty() || self.has_spare || is_deaf
     }
 
-    /// Stops listening and asks every peer to log out; returns the time limit.
+    /// Stops listening and requests a logout of every peer; returns the time limit.
     fn ask_to_leave(&mut self) -> Nanos {
         let now = self.core.now();
         self.listeners.clear();
@@ -274,7 +274,7 @@ impl<R: Reactor> Portal<R> {
         moved_bytes
     }
 
-    /// Spreads what a connection has to tell to others, and to the log.
+    /// Distributes the notices of a connection to others, and to the log.
     #[cold]
     fn take_news(&mut self, slot: usize, now: Nanos) {
         let Some(connection) = self.connections.get(slot) else { return };
@@ -287,7 +287,7 @@ impl<R: Reactor> Portal<R> {
         notices.iter().for_each(|notice| self.spread(notice, slot, now));
     }
 
-    /// Broadcasts notices of a connection, which may go on by what others of this core do.
+    /// Broadcasts notices of a connection, which may continue after actions of others on this core.
     #[cold]
     fn spread_all(&mut self, notices: Vec<Notice>, slot: usize, now: Nanos) {
         notices.iter().for_each(|notice| self.spread(notice, slot, now));
@@ -347,16 +347,16 @@ impl<R: Reactor> Portal<R> {
         }
     }
 
-    /// Submits a unit's batch and completes what is finished.
+    /// Submits a unit's batch and handles completions.
     fn drive(&mut self, unit: usize, now: Nanos) {
         self.units.drive(unit, &self.core, now);
         self.complete(unit, now);
     }
 
-    /// Completes what is finished of a unit.
+    /// Handles completions of a unit.
     fn complete(&mut self, unit: usize, now: Nanos) {
-        // Losses are noted before flushes that failed with the lane are answered: the answers tell
-        // of them.
+        // Losses are noted before flushes that failed with the lane are answered: the answers
+        // report them.
         self.units.broken.drain(..).for_each(|unit| self.shared.protocols.lose(unit));
         let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;

@@ -40,7 +40,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// What the endpoints of all protocols serve from.
+/// Configuration from which the endpoints of all protocols are created.
 pub struct Protocols {
     exports: Vec<Export>,
     host_lists: HostLists,
@@ -51,15 +51,15 @@ pub struct Protocols {
     controllers: Arc<Controllers>,
     nbd: NbdTargetConfig,
     nbd_exports: Arc<NbdExports>,
-    /// Peers that are connected, and what is left of those that are gone.
+    /// Connected peers, and the state of former ones.
     peers: Arc<Peers>,
-    /// By unit: what clients know a lost cache by.
+    /// By unit: instance by which clients recognise a lost cache.
     instances: Vec<Instance>,
 }
 
 impl Protocols {
-    /// For the exports of `config`; a unit's id is its index there. `nvme_tcp` are the NVMe/TCP
-    /// addresses that discovery reports.
+    /// Creates the protocols for the exports of `config`; a unit's id is its index there.
+    /// `nvme_tcp` are the NVMe/TCP addresses that discovery reports.
     ///
     /// # Errors
     ///
@@ -275,8 +275,8 @@ fn model(export: &Export) -> String {
     format!("Drumfire {}", product(export))
 }
 
-/// The product name that INQUIRY reports for an export: the kind of its volume, and whether it is
-/// no medium, where the kind does not say so.
+/// Product name that INQUIRY reports for an export: the kind of its volume, and the word of its
+/// backing store if that is no medium and the kind does not say so.
 fn product(export: &Export) -> String {
     let kind = export.volume.kind().to_uppercase();
     let word = export.volume.backing().word().to_uppercase();
@@ -286,7 +286,7 @@ fn product(export: &Export) -> String {
 
 /// Prefix of our own target names.
 const OWN_TARGETS: &str = "iqn.2026-11.io.drumfire:";
-/// The LUN that an NBD export's name leaves out.
+/// LUN that an NBD export's name omits.
 const USUAL_LUN: u8 = 1;
 
 /// The NBD exports of `exports`: by the short name of a target of ours, and by its full name.
@@ -310,8 +310,8 @@ fn nbd_exports(exports: &[Export], instances: &[Instance]) -> Vec<NbdExport> {
     exports.iter().enumerate().map(export).collect()
 }
 
-/// A subsystem's serial number: that of its first namespace. It differs between unrelated
-/// subsystems of equal name, and stays when namespaces are added.
+/// A subsystem's serial number: that of its first namespace. Unrelated subsystems of equal name
+/// have different serial numbers, which stay when namespaces are added.
 fn serial(subsystem: &Subsystem) -> String {
     let first = subsystem.namespaces.iter().flatten().next();
     first.map(|namespace| namespace.disk.serial()).unwrap_or_default()

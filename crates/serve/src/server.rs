@@ -17,7 +17,7 @@ use crate::protocol::{Protocol, Protocols};
 use crate::shared::Shared;
 use crate::thread::{self, Listeners, Thread};
 
-/// A running server. Dropping it stops it.
+/// A running server, stopped on drop.
 pub struct Server {
     shared: Arc<Shared>,
     iscsi: Vec<SocketAddr>,
@@ -97,8 +97,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Calls `tell` with the reason as soon as a core fails, on any thread. The other cores go on
-    /// until the server is dropped.
+    /// Calls `tell` with the reason as soon as a core fails, on any thread. The other cores
+    /// continue until the server is dropped.
     pub fn on_failure(&self, tell: impl Fn(&str) + Send + Sync + 'static) {
         self.shared.on_failure(Box::new(tell));
     }
@@ -154,8 +154,8 @@ impl Drop for Server {
     }
 }
 
-/// A port of a server that was killed is free when the kernel has ended its rings, which takes a
-/// moment: a port in use is tried again so often, with a pause before each.
+/// Number of attempts to bind a port in use, with a pause before each: the port of a killed server
+/// is free only when the kernel has ended its rings, which takes a moment.
 const TRIES: u32 = 50;
 const PAUSE: Duration = Duration::from_millis(20);
 

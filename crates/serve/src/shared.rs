@@ -32,10 +32,10 @@ pub struct Shared {
     failure: Mutex<Failure>,
 }
 
-/// Receives the reason why a server cannot go on.
+/// Receives the reason why a server cannot continue.
 type Tell = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The first failure of a core, and who is to be told.
+/// The first failure of a core, and the callback for it.
 #[derive(Default)]
 struct Failure {
     why: Option<String>,
@@ -67,7 +67,7 @@ impl Shared {
         })
     }
 
-    /// The memory of connections, from which each core's pool takes steps.
+    /// Memory budget of connections, from which each core's pool reserves steps.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -87,7 +87,7 @@ impl Shared {
         self.next_connection.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A core failed: the first reason is reported.
+    /// Records that a core failed, and reports the first reason.
     pub(crate) fn fail(&self, why: String) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if failure.why.is_none() {
@@ -98,7 +98,7 @@ impl Shared {
         }
     }
 
-    /// Sets who is told of a failure; at once if it has happened.
+    /// Sets the callback for a failure; called at once if one has happened.
     pub(crate) fn on_failure(&self, tell: Tell) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(why) = &failure.why {

@@ -1,4 +1,4 @@
-//! The thread of a core: runs the core's loop, and other loops beside it.
+//! The thread of a core: runs the core's loop, and other loops in turns with it.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,11 +16,11 @@ use crate::protocol::Protocol;
 use crate::server::ServeError;
 use crate::shared::Shared;
 
-/// Bytes of a turn, about one millisecond of work: then the next turn looks for new events before
-/// it goes on with the rest.
+/// Bytes of a turn, about one millisecond of work: the next turn checks for new events before it
+/// continues with the rest.
 const TURN_BYTES: usize = 4 << 20;
-/// Bytes of a turn beside another loop: small enough that the data is still in the L2 cache when
-/// the other loop takes it.
+/// Bytes of a turn that alternates with another loop: small enough that the data is still in the L2
+/// cache when the other loop uses it.
 const PART_BYTES: usize = 256 << 10;
 
 /// The listening sockets of a core and their protocols.
@@ -94,7 +94,7 @@ impl Drop for Watch<'_> {
 }
 
 /// Serves until the server stops, and then until peers have logged out. Runs the jobs that others
-/// queue for this thread, and goes on beside them.
+/// queue for this thread, and continues to serve meanwhile.
 fn run(portal: Portal<Core>, jobs: &Receiver<Job>) -> io::Result<()> {
     let portal = Rc::new(RefCell::new(portal));
     loop {

@@ -1,10 +1,10 @@
 //! The units of a core: a lane to each volume, opened in the background and polled in turn.
 //!
 //! A remote volume may take seconds to log in, refuse the login, or vanish. None of this blocks the
-//! core: I/Os wait for their own unit only, and a failed login is not repeated for each of them.
+//! core: I/Os wait for their own unit only, and a failed login is not repeated for each I/O.
 //!
-//! A unit without I/Os is looked after, too: a remote volume's target asks whether we are alive,
-//! and what an array does on its own goes on.
+//! A unit without I/Os is polled, too: a remote volume's target sends keep-alive requests, and an
+//! array's background work continues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use volume::{Gate, Volume};
 
 /// Time limit to open a lane.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// After a failure I/Os fail at once for this long; then the next one makes a new attempt. Each
+/// Time after a failure for which I/Os fail at once; then the next I/O makes a new attempt. Each
 /// further failure doubles the time.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(250);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
@@ -24,15 +24,16 @@ const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Opens the lanes of a core.
 pub trait LaneSource<R> {
-    /// Starts to open a lane to a unit, without waiting: it can be used when it is
+    /// Starts to open a lane to a unit, without waiting: the lane can be used when it is
     /// [open](Lane::is_open).
     ///
     /// # Errors
     ///
-    /// Why there is no lane, for the user.
+    /// The reason why there is no lane, for the user.
     fn begin(&self, unit: usize, core: &R) -> Result<Box<dyn Lane>, String>;
 
-    /// Decides when targets solicit the data of a unit's writes; none where they always do.
+    /// Gate that decides when targets solicit the data of a unit's writes; `None` if they always
+    /// do.
     fn gate(&self, _unit: usize) -> Option<Arc<dyn Gate>> {
         None
     }
@@ -55,14 +56,14 @@ pub(crate) struct Units<R> {
     gates: Vec<(UnitId, Arc<dyn Gate>)>,
     /// Units with I/Os in flight, in polling order.
     busy: VecDeque<usize>,
-    /// When the others are polled.
+    /// Time of the next poll of the idle units.
     look: Option<Nanos>,
     /// Completions, until the caller takes them.
     pub(crate) done: Vec<Done>,
     /// Failures of units, until the caller logs them.
     pub(crate) troubles: Vec<(usize, String)>,
-    /// Units whose lane was open and is lost, until the caller takes note: the next lane cannot
-    /// know whether all that was written through this one has become durable.
+    /// Units whose open lane was lost, until the caller handles them: the next lane cannot know
+    /// whether all data written through this one have become durable.
     pub(crate) broken: Vec<usize>,
 }
 
@@ -72,18 +73,18 @@ struct Unit {
     way: Way,
     /// I/Os to be submitted.
     batch: VecDeque<Io>,
-    /// I/Os in flight, those of the batch included.
+    /// I/Os in flight, including those of the batch.
     in_flight: usize,
-    /// It is on the list of busy units.
+    /// The unit is on the list of busy units.
     is_busy: bool,
-    /// How long it rests after the next failure.
+    /// Pause after the next failure.
     pause: Nanos,
 }
 
 /// The state of a unit's lane.
 #[derive(Default)]
 enum Way {
-    /// Not used yet.
+    /// Not opened yet.
     #[default]
     Closed,
     /// The lane is opening; the time limit.
@@ -109,7 +110,7 @@ impl<R> Units<R> {
         }
     }
 
-    /// Units whose write data must not be solicited now; `None` where no unit is gated.
+    /// Units whose write data must not be solicited now; `None` if no unit is gated.
     #[inline]
     pub(crate) fn withheld(&self, now: Nanos) -> Option<Vec<UnitId>> {
         if self.gates.is_empty() {
@@ -119,7 +120,7 @@ impl<R> Units<R> {
         Some(shut.map(|(unit, _)| *unit).collect())
     }
 
-    /// Queues an I/O for a unit, submitted when that is [driven](Self::drive).
+    /// Queues an I/O for a unit, submitted when the unit is [driven](Self::drive).
     #[inline]
     pub(crate) fn take(&mut self, unit: usize, io: Io) {
         let unit = &mut self.units[unit];
@@ -137,7 +138,7 @@ impl<R> Units<R> {
         self.busy.len()
     }
 
-    /// The next unit to poll; if it stays busy it comes last.
+    /// Next unit to poll; if it stays busy it comes last.
     pub(crate) fn next_busy(&mut self) -> Option<usize> {
         let next = match planted(Plant::PollFirstAndLast) {
             true => self.busy.swap_remove_back(0),
@@ -147,13 +148,13 @@ impl<R> Units<R> {
         next
     }
 
-    /// When a unit needs a poll without an event.
+    /// Time at which a unit needs a poll without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         let look = self.look.filter(|_| !planted(Plant::ForgetIdle));
         self.busy.iter().filter_map(|unit| self.units[*unit].way.wake()).chain(look).min()
     }
 
-    /// Notes an event of some lane: it may be that of a unit without I/Os.
+    /// Notes an event of some lane: it may belong to a unit without I/Os.
     pub(crate) fn heard(&mut self, now: Nanos) {
         let soon = if self.busy.is_empty() { now } else { now + LOOK };
         self.look = self.look.into_iter().chain([soon]).min();
@@ -174,7 +175,7 @@ impl<R> Units<R> {
         self.count_answered(index, before, now);
     }
 
-    /// Collects completions of a unit, and lets its lane send what came of the news.
+    /// Collects completions of a unit, and lets its lane send responses to events.
     #[inline]
     pub(crate) fn poll(&mut self, index: usize, core: &R, now: Nanos) {
         let unit = &mut self.units[index];
@@ -211,15 +212,15 @@ impl<R> Units<R> {
             {
                 lane.poll(now, &mut self.done);
                 lane.submit(now, &mut unit.batch);
-                // A lane that broke stays until an I/O has failed: a client whose writes were lost
-                // with the target's cache must not find all well at its next flush.
+                // A broken lane stays until an I/O has failed: a client whose writes were lost with
+                // the target's cache must not have a successful flush next.
                 let look = idle_look(&**lane, now);
                 self.look = self.look.into_iter().chain(look).min();
             }
         }
     }
 
-    /// Takes note of completions since `before`.
+    /// Counts completions since `before`.
     #[inline]
     fn count_answered(&mut self, index: usize, before: usize, now: Nanos) {
         let unit = &mut self.units[index];
@@ -237,7 +238,7 @@ impl<R> Units<R> {
         }
     }
 
-    /// The same for a unit whose lane is not open.
+    /// Drives a unit whose lane is not open.
     #[cold]
     fn drive_closed(&mut self, index: usize, core: &R, now: Nanos) {
         let unit = &mut self.units[index];
@@ -270,7 +271,7 @@ impl<R> Units<R> {
         (unit.way, unit.pause) = (Way::Open(lane), FIRST_PAUSE);
     }
 
-    /// Closes a lane that is lost and has completed everything.
+    /// Closes a lost lane that has completed everything.
     #[cold]
     fn give_up_broken(&mut self, index: usize, now: Nanos) {
         if planted(Plant::KeepBroken) {
@@ -339,7 +340,7 @@ mod test {
         held: Vec<Io>,
         answers: bool,
         wake: Option<Nanos>,
-        /// Number of polls, and that of them at the last submit.
+        /// Number of polls, and their number at the last submit.
         polls: u32,
         sent: u32,
     }
@@ -472,12 +473,12 @@ mod test {
         assert_eq!(polls().0, before);
         units.poll_idle(at(1002));
         assert_eq!((polls(), units.wake()), ((before + 1, before + 1), Some(at(2002))));
-        // An event that is nobody else's is its own.
+        // An event of no other unit belongs to this one.
         units.heard(at(1500));
         assert_eq!(units.wake(), Some(at(1500)));
         units.poll_idle(at(1500));
         assert_eq!((polls(), units.wake()), ((before + 2, before + 2), Some(at(2500))));
-        // The unit's connection is lost: the next I/O says so.
+        // The unit's connection is lost: the next I/O reports it.
         (script.0.borrow_mut().broken, script.0.borrow_mut().wake) = (Some("gone"), None);
         units.poll_idle(at(2500));
         assert_eq!((units.troubles.len(), units.wake()), (0, None));

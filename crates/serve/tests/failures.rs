@@ -108,7 +108,7 @@ fn a_volume_that_panics_ends_the_server_with_a_reason() {
     let reader = std::thread::spawn(move || read(&uri));
     let why = told.recv_timeout(PATIENCE).expect("somebody is told");
     assert!(why.ends_with("its thread panicked"), "{why}");
-    // The peer learns of it, too, and the server can be dropped.
+    // The peer is notified, too, and the server can be dropped.
     reader.join().unwrap();
     drop(server);
 }

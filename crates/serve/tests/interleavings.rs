@@ -11,7 +11,7 @@ use proto::{Notice, UnitId};
 use crate::mailbox::Mailbox;
 use crate::sync::Waker;
 
-/// Loom's primitives in place of those of the standard library and of `os`.
+/// Loom's primitives, which replace those of the standard library and of `os`.
 mod sync {
     pub(crate) use std::sync::PoisonError;
 
@@ -65,8 +65,8 @@ fn reset(unit: u32) -> Notice {
     Notice::UnitReset(UnitId(unit))
 }
 
-/// What a core does: it looks, and waits if there was nothing, until it has `count` notices. On a
-/// lost wake-up it waits for ever, which loom reports.
+/// Body of a core: looks, and waits if there was nothing, until it has `count` notices. On a lost
+/// wake-up it waits for ever, which loom reports.
 fn take_all(mailbox: &Mailbox, waker: &Waker, count: usize) -> Vec<Notice> {
     let mut taken = Vec::new();
     while taken.len() < count {

@@ -1,5 +1,6 @@
 //! Whole arrays in virtual time: legs with volatile caches that fail and return, crashes at any
-//! event, several lanes, and a model of what each read may return. So are lone remote volumes.
+//! event, several lanes, and a model of the values that each read may return. Lone remote volumes
+//! are simulated, too.
 //!
 //! A [`Story`] is a list of steps. [`Story::of_seed`] draws one; [`all_short`] enumerates all of up
 //! to three steps.

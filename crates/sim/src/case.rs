@@ -1,4 +1,4 @@
-//! A case: drawn from a seed, it runs by itself and holds or fails with a reason.
+//! A case: drawn from a seed, it runs independently and holds, or fails with a reason.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
@@ -8,30 +8,31 @@ use block::Plant;
 use crate::rig::{self, Situation, Told};
 use crate::{Plan, Report};
 
-/// A world, situation or story: drawn from a seed, printed as one line, and parsed from it.
+/// A world, situation or story: drawn from a seed, printed as one line, and parsed from such a
+/// line.
 pub trait Case: Clone + PartialEq + Display + FromStr<Err = String> + Send {
     /// Result of a case that holds.
     type Held: Debug;
 
-    /// Its name in the plural.
+    /// Name of the kind in the plural.
     const WORD: &'static str;
-    /// Flag of the command that repeats it.
+    /// Flag of the command that repeats the case.
     const FLAG: &'static str;
-    /// Planted mistakes that it must find.
+    /// Planted mistakes that this kind of case must find.
     const PLANTS: &'static [Plant];
-    /// Number of seeds within which it finds each.
+    /// Number of seeds within which each planted mistake is found.
     const PLANT_SEEDS: u64;
 
-    /// Draws one.
+    /// Draws a case.
     fn of_seed(seed: u64) -> Self;
 
-    /// Its seed.
+    /// Seed of the case.
     fn seed(&self) -> u64;
 
     /// Slightly smaller cases, the largest reductions first.
     fn smaller(&self) -> Vec<Self>;
 
-    /// Runs it with a planted mistake, or none; `say` gets the log.
+    /// Runs the case with a planted mistake, or none; `say` gets the log.
     ///
     /// # Errors
     ///

@@ -15,16 +15,16 @@ use crate::net::{Net, Side};
 use crate::region::{Region, WriteEnd};
 use crate::world::{Dialer, target_name};
 
-/// Least and longest time until a client reconnects.
+/// Minimum and maximum time until a client reconnects.
 const BACK_OFF: (u64, u64) = (1_000_000, 300_000_000);
 
-/// Least and longest time until a client that was killed is there again.
+/// Minimum and maximum time until a killed client restarts.
 const RESTART: (u64, u64) = (50_000, 2_000_000);
 
 /// Misbehaviour of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mischief {
-    /// None.
+    /// No misbehaviour.
     None,
     /// Flips bits after this many bytes.
     Flip(u64),
@@ -34,7 +34,7 @@ pub(crate) enum Mischief {
     Mute(u64),
     /// Keeps as many I/Os in flight as possible.
     Flood,
-    /// Lets the target solicit data of as many writes as possible, and sends none.
+    /// Makes the target solicit data of as many writes as possible, and sends none.
     Hoard,
     /// One of many idle clients of one host.
     Crowd,
@@ -42,10 +42,10 @@ pub(crate) enum Mischief {
 
 /// A client: one session or association with one unit.
 pub(crate) struct Client {
-    /// Its number in the world.
+    /// Number of the client in the world.
     index: usize,
     pub(crate) name: String,
-    /// Its host.
+    /// Host of the client.
     host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
@@ -54,34 +54,34 @@ pub(crate) struct Client {
     depth: usize,
     blocks: u64,
     digests: bool,
-    /// Time between bursts; zero for none: as fast as possible.
+    /// Time between bursts; zero for as fast as possible.
     pace: Nanos,
     /// I/Os in a burst.
     burst: usize,
     next_burst: Nanos,
     state: ClientState,
-    /// A fault has affected it or its connections.
+    /// A fault has affected the client or its connections.
     pub(crate) disturbed: bool,
-    /// It is stopped until then.
+    /// Time until which the client is stopped.
     pub(crate) stopped: Nanos,
     ios: Vec<Option<Pending>>,
     pool: Pool,
     rng: Rng,
     sent_bytes: u64,
-    /// It sends nothing more on this connection, and ignores what it receives.
+    /// The client sends nothing more on this connection, and ignores received data.
     is_mute: bool,
     /// I/Os completed since the last reset, and the longest latency.
     pub(crate) completed: u64,
     pub(crate) longest: Nanos,
-    /// Connections lost since then.
+    /// Connections lost since the last reset.
     pub(crate) lost: u64,
     pub(crate) last_loss: String,
     /// The ISID, and the last controller.
     isid: [u8; 6],
     old: Option<ControllerInstance>,
-    /// The client was killed: it knows nothing of what it had sent.
+    /// The client was killed: it has no record of its earlier I/Os.
     was_killed: bool,
-    /// The server has said what became of writes of connections that are lost.
+    /// The server has confirmed the outcome of writes of lost connections.
     is_fenced: bool,
     flushed: Flushed,
 }
@@ -96,25 +96,25 @@ enum ClientState {
 struct Flushed {
     /// Failed flushes of the client's unit.
     losses: Rc<Cell<u64>>,
-    /// How many had failed when the first write was acknowledged that no flush has covered.
+    /// Number of failed flushes when the first unflushed write was acknowledged.
     since: Option<u64>,
     /// Number of failed flushes, likewise, for writes after the flush in flight began.
     next: Option<u64>,
-    /// The client looks at what the server says of its instance; others, as kernels do, do not.
+    /// The client checks the server's reported instance; others, like kernels, do not.
     looks: bool,
     instance: Option<u64>,
 }
 
 impl Flushed {
-    /// A write was acknowledged.
+    /// Records that a write was acknowledged.
     fn wrote(&mut self) {
         let now = self.losses.get();
         self.since.get_or_insert(now);
         self.next.get_or_insert(now);
     }
 
-    /// A flush has ended that began when `begun` flushes had failed. A failed flush tells of all
-    /// writes that were acknowledged by then.
+    /// Handles the end of a flush that began when `begun` flushes had failed. A failed flush
+    /// reports the loss of all writes that were acknowledged by then.
     fn ended(&mut self, begun: u64, result: Result<(), Fault>) -> Result<(), String> {
         if result.is_err() {
             self.forget();
@@ -127,7 +127,7 @@ impl Flushed {
         }
     }
 
-    /// The client knows that its writes may be lost, or has forgotten what it wrote.
+    /// Notes that the client knows of possible losses, or has no record of its writes.
     fn forget(&mut self) {
         (self.since, self.next) = (None, None);
     }
@@ -140,7 +140,7 @@ struct Pending {
     /// The first value of a write.
     first: Option<u64>,
     since: Nanos,
-    /// Flushes of the unit that had failed then.
+    /// Number of failed flushes of the unit when the I/O was submitted.
     losses: u64,
 }
 
@@ -203,7 +203,7 @@ impl Client {
         }
     }
 
-    /// Whether it has something to do.
+    /// Whether the client has work to do.
     pub(crate) fn is_due(&self, net: &Net) -> bool {
         if net.now < self.stopped {
             return false;
@@ -216,7 +216,7 @@ impl Client {
         comes || self.wake().is_some_and(|wake| wake <= net.now)
     }
 
-    /// When it has something to do without an event.
+    /// Time at which the client has work to do without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         let ends = match &self.state {
             ClientState::Away(until) => return Some((*until).max(self.stopped)),
@@ -234,7 +234,7 @@ impl Client {
         ends.into_iter().chain(burst).min().map(|wake| wake.max(self.stopped))
     }
 
-    /// Its connections.
+    /// Connections of the client.
     pub(crate) fn conns(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let conns = match &self.state {
             ClientState::Away(_) => [None, None],
@@ -244,7 +244,7 @@ impl Client {
         conns.into_iter().flatten()
     }
 
-    /// Whether it is good and unaffected by faults: it can expect good service.
+    /// Whether the client is good and unaffected by faults: it can expect good service.
     pub(crate) fn is_undisturbed(&self) -> bool {
         self.mischief == Mischief::None && !self.disturbed
     }
@@ -255,12 +255,12 @@ impl Client {
         waits.max().unwrap_or_default()
     }
 
-    /// Whether it has an I/O in flight.
+    /// Whether the client has an I/O in flight.
     pub(crate) fn is_busy(&self) -> bool {
         self.ios.iter().any(Option::is_some)
     }
 
-    /// Whether it can submit I/Os.
+    /// Whether the client can submit I/Os.
     pub(crate) fn is_ready(&self) -> bool {
         match &self.state {
             ClientState::Away(_) => false,
@@ -279,7 +279,7 @@ impl Client {
         matches!(self.mischief, Mischief::Deaf(after) if self.sent_bytes > after)
     }
 
-    /// Does the work that is due; an error is a wrong completion.
+    /// Does all work that is due; an error is a wrong completion.
     pub(crate) fn step(&mut self, dialer: &Dialer) -> Result<(), String> {
         let now = dialer.machine.borrow().net.now;
         if let ClientState::Away(until) = self.state {
@@ -307,7 +307,7 @@ impl Client {
         self.settle(now)
     }
 
-    /// The server has let it in: what it had sent before is executed, or never will be.
+    /// Handles a successful login: the client's earlier I/Os are executed, or never will be.
     fn was_let_in(&mut self) -> Result<(), String> {
         self.is_fenced = true;
         if self.mischief != Mischief::None {
@@ -319,7 +319,7 @@ impl Client {
             ClientState::Iscsi(link) => (&link.end as &dyn Initiator, link.end.fence()),
             ClientState::Nvme(_, Some(queue)) => (&queue.end as _, queue.end.fence()),
         };
-        // A process that was killed has nothing to ask for; its server knows that it is gone.
+        // A killed process has nothing to query; its server knows that it is gone.
         if fence != Fence::Ended && !self.was_killed {
             return Err(format!("{name} is let in, and not told what became of its writes"));
         }
@@ -338,8 +338,8 @@ impl Client {
         Ok(())
     }
 
-    /// Gives up an I/O queue that is lost, so that only the queue is opened again and its
-    /// association goes on. False for another loss, or by chance.
+    /// Drops a lost I/O queue, so that only the queue is opened again and its association
+    /// continues. False for another loss, or by chance.
     fn lose_queue(&mut self, net: &mut Net) -> Result<bool, String> {
         let ClientState::Nvme(admin, Some(queue)) = &self.state else { return Ok(false) };
         let lives = net.ended(admin.conn, Side::Client).is_none();
@@ -355,8 +355,8 @@ impl Client {
         Ok(true)
     }
 
-    /// Kills the client, and starts it again at once or soon. I/Os that were sent are with the
-    /// server, or on their way.
+    /// Kills the client, and restarts it at once or soon. Its sent I/Os are at the server, or in
+    /// flight to it.
     pub(crate) fn kill(&mut self, net: &mut Net) -> Result<(), String> {
         if matches!(self.state, ClientState::Away(_)) {
             return Ok(());
@@ -370,8 +370,8 @@ impl Client {
         Ok(())
     }
 
-    /// The server was killed. Clients that do not look at its instance cannot know what that means
-    /// for their data.
+    /// Notes that the server was killed. Clients that do not check its instance cannot know the
+    /// consequences for their data.
     pub(crate) fn server_was_killed(&mut self) {
         if !self.flushed.looks {
             self.flushed.forget();
@@ -535,7 +535,7 @@ impl Client {
         }
     }
 
-    /// Submits writes whose data will not come, once.
+    /// Submits writes whose data the client never sends, once.
     fn hoard(&mut self, now: Nanos) {
         if self.is_mute {
             return;
@@ -562,7 +562,7 @@ impl Client {
         }
     }
 
-    /// Sends PDUs, unless it is mute.
+    /// Sends PDUs, unless the client is mute.
     fn flush(&mut self, net: &mut Net) {
         let (mischief, sent, is_mute) = (self.mischief, self.sent_bytes, self.is_mute);
         let rng = &mut self.rng;
@@ -608,7 +608,7 @@ impl Client {
         };
         let checked = match op {
             _ if self.mischief == Mischief::Hoard => Ok(()),
-            // One whose answer is lost tells nothing.
+            // A flush without an answer reports nothing.
             Op::Flush if done.result.is_err_and(Fault::is_lost) => Ok(()),
             Op::Flush => self.flushed.ended(losses, done.result),
             Op::Read => {
@@ -695,7 +695,7 @@ impl Client {
         if self.mischief == Mischief::Hoard { self.leave(net, away) } else { Ok(()) }
     }
 
-    /// Stops until then.
+    /// Stops the client until this time.
     pub(crate) fn stop(&mut self, until: Nanos) {
         self.stopped = until;
     }

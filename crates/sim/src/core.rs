@@ -19,7 +19,7 @@ use crate::net::{Net, Side, bytes_of};
 pub(crate) const BUFFER_BYTES: usize = 4 << 10;
 /// Buffers in a row before the kernel serves another socket.
 const IN_A_ROW: usize = 32;
-/// Too many open files.
+/// Linux `EMFILE`: too many open files.
 const EMFILE: i32 = 24;
 
 /// Shared by all cores of a world.
@@ -31,16 +31,16 @@ pub(crate) struct Machine {
     pub(crate) cores: Vec<CoreState>,
     /// Violations, in order.
     pub(crate) violations: Vec<String>,
-    /// Bytes served on one connection in a row.
+    /// Consecutive bytes served on one connection.
     pub(crate) share_bytes: usize,
 }
 
 /// A core.
 pub(crate) struct CoreState {
     slots: Vec<Option<Slot>>,
-    /// Which sockets are listeners.
+    /// Sockets that are listeners.
     listeners: Vec<u32>,
-    /// Sockets with chunks not taken yet.
+    /// Number of sockets with chunks not taken yet.
     laden: usize,
     refill: Refill,
     free_buffers: usize,
@@ -48,7 +48,7 @@ pub(crate) struct CoreState {
     marked: Vec<u32>,
     /// Woken by another thread.
     pub(crate) is_woken: bool,
-    /// No file can be opened until then.
+    /// Time until which no file can be opened.
     pub(crate) out_of_files: Nanos,
     /// The socket served last, and its bytes while others waited.
     served: (u32, usize),
@@ -65,7 +65,7 @@ struct SocketState {
     conn: usize,
     armed: Option<Arming>,
     waits: bool,
-    /// It holds a buffer without data.
+    /// The socket holds a buffer without data.
     pinned: bool,
     chunks: VecDeque<Vec<u8>>,
     sending: bool,
@@ -140,7 +140,7 @@ impl CoreState {
 }
 
 impl Machine {
-    /// Queues a new connection at a listener; false if that is gone.
+    /// Queues a new connection at a listener; false if the listener is gone.
     pub(crate) fn knock(&mut self, core: usize, token: u32, stream: Stream) -> bool {
         match self.cores[core].slots.get_mut(token as usize) {
             Some(Some(Slot::Listener(listener))) => listener.backlog.push_back(stream),
@@ -185,7 +185,7 @@ impl Machine {
         self.cores[index].served = (u32::MAX, 0);
         self.finish_sends(index);
         self.accept(index);
-        // A core that finds nothing checks again while sockets wait for buffers.
+        // A core without events checks again while sockets wait for buffers.
         loop {
             let armed = self.arm(index);
             let news: Vec<u32> = self.net.server_news(index).map(|(_, token)| token).collect();
@@ -528,7 +528,7 @@ impl Drop for SimListener {
 /// An accepted connection; closed if dropped before a core takes it over.
 pub(crate) struct Stream {
     conn: usize,
-    /// Closes it; `None` once a core has it.
+    /// Machine that closes the connection on drop; `None` once a core has taken it over.
     machine: Option<Shared>,
     local: SocketAddr,
     peer: SocketAddr,
@@ -552,7 +552,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Dropped within a call of the machine it just leaks: its peer sees nothing.
+        // Dropped within a call of the machine, the connection just leaks: its peer sees nothing.
         if let Some(machine) = &self.machine
             && let Ok(mut machine) = machine.try_borrow_mut()
         {

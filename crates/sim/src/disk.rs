@@ -14,24 +14,24 @@ use crate::core::SimCore;
 /// Bytes of a block.
 pub(crate) const BLOCK: u32 = 512;
 
-/// Longer writes are asked for by the target, which gets their data with the submit after the poll
-/// that saw it ask.
+/// Maximum bytes of a write without a request for its data; the target requests the data of longer
+/// ones, and gets them with the submit after the poll that saw the request.
 const UNASKED_BYTES: u32 = 4 * BLOCK;
 
-/// How often an idle lane wants to be polled.
+/// Poll interval of an idle lane.
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// The storage of a unit.
 pub(crate) struct Disk {
     pub(crate) bytes: Memory,
-    /// Least and longest latency.
+    /// Minimum and maximum latency.
     pub(crate) latency: (Nanos, Nanos),
-    /// Nothing completes before then.
+    /// Time before which no I/O completes.
     pub(crate) stalled: Nanos,
-    /// About one I/O in this many fails, until then.
+    /// Failure rate: about one I/O in this many fails, until this time.
     pub(crate) faulty: (u64, Nanos),
-    /// About one I/O in this many that begins until then takes so much longer, of which it is
-    /// executed at the end.
+    /// Delay rate: about one I/O in this many that begins before this time takes this much longer,
+    /// and is executed at the end.
     pub(crate) late: (u64, Nanos, Nanos),
     /// Flushes that failed.
     pub(crate) losses: Rc<Cell<u64>>,
@@ -40,11 +40,12 @@ pub(crate) struct Disk {
     pub(crate) refuses: Nanos,
     /// Lanes opened before then are broken.
     pub(crate) broken: Nanos,
-    /// Lanes begun: core, time, and whether refused.
+    /// Lanes opened: core, time, and whether refused.
     pub(crate) begun: Vec<(usize, Nanos, bool)>,
     /// I/Os in flight.
     pub(crate) in_flight: usize,
-    /// Open lanes, and when each last sent what a poll had queued: answers to pings, for instance.
+    /// Open lanes, and the time at which each last sent data that a poll had queued: answers to
+    /// pings, for instance.
     pub(crate) answered: BTreeMap<u64, Nanos>,
     lanes: u64,
     pub(crate) rng: Rng,
@@ -94,12 +95,13 @@ struct SimLane {
     disk: SharedDisk,
     geometry: Geometry,
     opened: Nanos,
-    /// When it will be open; never if the disk refuses.
+    /// Time at which the lane will be open; never if the disk refuses.
     opens: Nanos,
     refused: bool,
     is_open: bool,
     broken: Option<String>,
-    /// I/Os with their completion times; of long writes the time at which the target asks for data.
+    /// I/Os with their completion times; for long writes the time at which the target requests the
+    /// data.
     flying: VecDeque<(Nanos, Io)>,
     asked: VecDeque<(Nanos, Io)>,
     /// Data that is sent with the next submit.
@@ -121,8 +123,8 @@ impl SimLane {
 }
 
 impl Drop for SimLane {
-    /// A killed server loses its I/Os in flight: the disk has executed some, or only their first
-    /// blocks.
+    /// Drops I/Os in flight, as a killed server does: the disk has executed some, or only their
+    /// first blocks.
     fn drop(&mut self) {
         let mut disk = self.disk.borrow_mut();
         disk.answered.remove(&self.number);
@@ -212,13 +214,13 @@ impl Lane for SimLane {
         let disk = self.disk.borrow();
         let mut coming = self.flying.iter().chain(&self.asked).map(|(due, _)| *due).peekable();
         if coming.peek().is_none() && self.queued.is_empty() {
-            // A connection looks from time to time whether it is still usable.
+            // A connection checks from time to time whether it is still usable.
             return self.broken.is_none().then_some(self.polled + LOOK);
         }
         if disk.broken > self.opened {
             return Some(Nanos(0));
         }
-        // Queued I/Os do not count: whoever polls submits then.
+        // Queued I/Os do not count: polling submits them.
         coming.map(|due| due.max(disk.stalled)).min()
     }
 
@@ -236,7 +238,7 @@ impl Lane for SimLane {
 pub(crate) struct Disks {
     pub(crate) disks: Vec<SharedDisk>,
     pub(crate) geometry: Geometry,
-    /// A core that blocks in its loop is stalled until then.
+    /// Time until which each core that blocks in its loop is stalled.
     pub(crate) stands: Rc<RefCell<Vec<Nanos>>>,
     pub(crate) core: usize,
 }
@@ -281,7 +283,7 @@ impl LaneSource<SimCore> for Disks {
 /// The server's view of a disk.
 pub(crate) struct SimVolume {
     pub(crate) geometry: Geometry,
-    /// Memory of the server, if it is that.
+    /// Memory of the server, if the unit is memory.
     pub(crate) memory: Option<Memory>,
 }
 

@@ -19,7 +19,7 @@ impl<E: Endpoint> Link<E> {
         Link { end, out: Outbox::new(pool.clone()), conn, received_bytes: 0 }
     }
 
-    /// Receives data and does the work that is due. An error ends the connection.
+    /// Receives data and does all work that is due. An error ends the connection.
     pub(crate) fn take(&mut self, net: &mut Net) -> Result<(), String> {
         let now = net.now;
         let bytes = net.take(self.conn, Side::Client, usize::MAX);
@@ -48,7 +48,7 @@ impl<E: Endpoint> Link<E> {
         net.send(self.conn, Side::Client, pieces);
     }
 
-    /// When it has something to do without an event.
+    /// Time at which the link has work to do without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.end.deadline()
     }

@@ -15,8 +15,8 @@ use sim::array::{RemoteStory, Story};
 use sim::{Case, Plan, Situation, shrink};
 
 fn main() -> ExitCode {
-    // Zeroing those that hosts touch once took a third of the time. Without the kernel's leave the
-    // runs are the same, and slower.
+    // Zeroing transparent huge pages, of which hosts touch little, took a third of the time.
+    // Without the kernel's permission the runs are the same, and slower.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let args: Vec<String> = std::env::args().skip(1).collect();
     let is_kind = |arg: &String| matches!(arg.as_str(), "--rig" | "--array" | "--remote");
@@ -180,7 +180,7 @@ fn many<C: Case>(Cases { from, count, of }: Cases<'_, C>, threads: u64) -> ExitC
     ExitCode::SUCCESS
 }
 
-/// Looks for a seed that finds each planted mistake, or one of them.
+/// Searches for a seed that finds each planted mistake, or one of them.
 fn plants<C: Case>(count: u64, only: Option<Plant>) -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let mut missed = false;

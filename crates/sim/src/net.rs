@@ -1,4 +1,4 @@
-//! The network: connections with latency, which cut data anywhere and may lose it.
+//! The network: connections with latency, which split data anywhere and may lose it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -33,9 +33,9 @@ pub(crate) struct Net {
     client_news: Vec<usize>,
     /// By core: connections with events for the server.
     server_news: Vec<Vec<usize>>,
-    /// Maximum segment length, if data is cut.
+    /// Maximum segment length, if data is split.
     pub(crate) cut_bytes: u64,
-    /// Least and longest latency of a segment.
+    /// Minimum and maximum latency of a segment.
     pub(crate) latency: (Nanos, Nanos),
     /// Receive window.
     pub(crate) window_bytes: usize,
@@ -46,11 +46,11 @@ struct Conn {
     to: [Pipe; 2],
     /// The owner of this side is gone.
     left: [bool; 2],
-    /// Its client, if any.
+    /// Client of the connection, if any.
     client: Option<usize>,
-    /// Its core, and the socket there.
+    /// Core of the connection, and its socket there.
     server: Option<(usize, u32)>,
-    /// It is on the event list of this side.
+    /// The connection is on the event list of this side.
     has_news: [bool; 2],
 }
 
@@ -64,12 +64,12 @@ struct Pipe {
     flight_bytes: usize,
     /// Data that has arrived.
     arrived: Stream,
-    /// The end of the stream, and when the receiver sees it.
+    /// End of the stream, and the time at which the receiver sees it.
     end: Option<(Nanos, End)>,
     /// Sent data is lost.
     is_dead: bool,
     last_arrival: Nanos,
-    /// Number of cuts.
+    /// Number of splits.
     cuts: u32,
 }
 
@@ -97,7 +97,7 @@ impl Net {
         }
     }
 
-    /// A new connection of a client, or of a peer that polls it without events.
+    /// Creates a connection of a client, or of a peer that polls without events.
     pub(crate) fn connect(&mut self, client: Option<usize>) -> usize {
         self.conns.push(Conn {
             to: [Pipe::default(), Pipe::default()],
@@ -109,7 +109,7 @@ impl Net {
         self.conns.len() - 1
     }
 
-    /// A core takes over a connection as this socket.
+    /// Assigns a connection to a socket of a core.
     pub(crate) fn adopted(&mut self, conn: usize, core: usize, token: u32) {
         self.conns[conn].server = Some((core, token));
         self.tell(conn, Side::Server);
@@ -143,7 +143,7 @@ impl Net {
         sockets.filter_map(|conn| self.conns[*conn].server.map(|(_, token)| (*conn, token)))
     }
 
-    /// Drops sockets of a core that have nothing to do.
+    /// Drops sockets of a core without work from the event list.
     pub(crate) fn keep_server_news(
         &mut self,
         core: usize,
@@ -178,7 +178,7 @@ impl Net {
         self.conns[conn].to[from.other() as usize].unsent.is_empty()
     }
 
-    /// Sends what the window allows.
+    /// Sends as much as the window allows.
     fn push(&mut self, conn: usize, to: Side) {
         let window = self.window_bytes;
         loop {
@@ -201,7 +201,7 @@ impl Net {
             let pipe = self.pipe(conn, to);
             let piece = pipe.unsent.take(count);
             let all = pipe.unsent.is_empty();
-            // Without acknowledgements it fills the window.
+            // Without acknowledgements the data fill the window.
             pipe.flight_bytes += count;
             if !pipe.is_dead {
                 pipe.last_arrival = pipe.last_arrival.max(at);
@@ -229,7 +229,7 @@ impl Net {
         bytes
     }
 
-    /// How the stream ended at a side, once all data was taken.
+    /// End of the stream at a side, once all data was taken.
     pub(crate) fn ended(&self, conn: usize, at: Side) -> Option<End> {
         let pipe = &self.conns[conn].to[at as usize];
         let (when, end) = pipe.end?;
@@ -243,7 +243,7 @@ impl Net {
         end.is_some_and(|(when, _)| when <= self.now)
     }
 
-    /// A side closes: the other sees the end after all data.
+    /// Closes a side: the other one sees the end after all data.
     pub(crate) fn close(&mut self, conn: usize, side: Side) {
         if side == Side::Server {
             self.conns[conn].server = None;
@@ -271,7 +271,7 @@ impl Net {
         self.tell(conn, side.other());
     }
 
-    /// The connection breaks: both sides see it at once.
+    /// Breaks the connection: both sides see the reset at once.
     pub(crate) fn reset(&mut self, conn: usize) {
         let now = self.now;
         for side in [Side::Client, Side::Server] {
@@ -285,7 +285,7 @@ impl Net {
         }
     }
 
-    /// A side vanishes silently: it sends nothing, and data for it is lost.
+    /// Makes a side vanish silently: it sends nothing, and data for it is lost.
     pub(crate) fn vanish(&mut self, conn: usize, side: Side) {
         for to in [side, side.other()] {
             let pipe = self.pipe(conn, to);
@@ -295,7 +295,7 @@ impl Net {
         self.conns[conn].left[side as usize] = true;
     }
 
-    /// The connection breaks, and only this side sees it: the other hears nothing any more.
+    /// Breaks the connection so that only this side sees it: the other side hears nothing any more.
     pub(crate) fn sever(&mut self, conn: usize, seen_by: Side) {
         self.vanish(conn, seen_by);
         let now = self.now;
@@ -304,7 +304,7 @@ impl Net {
         self.tell(conn, seen_by);
     }
 
-    /// Delivers what has arrived by now.
+    /// Delivers the data that have arrived by now.
     pub(crate) fn deliver(&mut self) {
         while let Some(Reverse((at, conn, side))) = self.arrivals.peek().copied()
             && at <= self.now
@@ -320,7 +320,7 @@ impl Net {
         }
     }
 
-    /// When the next segment or end arrives.
+    /// Time at which the next segment or end arrives.
     pub(crate) fn next_arrival(&self) -> Option<Nanos> {
         self.arrivals.peek().map(|Reverse((at, ..))| *at)
     }

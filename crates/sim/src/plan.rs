@@ -74,7 +74,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// All faults with their words.
+    /// All faults with their names.
     pub const ALL: [(Fault, &str); 15] = [
         (Fault::Reset, "reset"),
         (Fault::Vanish, "vanish"),
@@ -108,7 +108,7 @@ impl Plan {
         let digests = rng.below(4) == 0;
         let kinds = rng.below(5);
         let mut faults: Vec<Fault> = (0..kinds).map(|_| pick(&mut rng, Fault::ALL).0).collect();
-        // Late writes matter to clients that come back.
+        // Late writes matter to clients that reconnect.
         if faults.contains(&Fault::Late) {
             faults.push(pick(&mut rng, [Fault::Reset, Fault::Vanish, Fault::Kill]));
         }

@@ -9,7 +9,7 @@ use crate::world::Dialer;
 /// A peer that opens connections and does not log in.
 pub(crate) struct Raw {
     protocol: Protocol,
-    /// It sends garbage.
+    /// The client sends garbage.
     speaks: bool,
     host: u8,
     conns: Vec<usize>,

@@ -16,11 +16,11 @@ pub(crate) struct Region {
 struct Block {
     /// The last acknowledged value.
     last: u64,
-    /// Later writes that failed, or of lost connections: one may be stored, until the next one
-    /// succeeds.
+    /// Later writes that failed, or of lost connections: any of them may be stored, until the next
+    /// one succeeds.
     maybe: Vec<u64>,
-    /// Writes of a lost connection: they may be executed at any time, until the server says that
-    /// they are not.
+    /// Writes of a lost connection: they may be executed at any time, until the server confirms
+    /// their end.
     floating: Vec<u64>,
     busy: bool,
 }
@@ -54,8 +54,8 @@ impl Region {
         Some((at, count))
     }
 
-    /// The server executes nothing any more of what was sent on connections that are lost: each of
-    /// these writes was stored, or never will be.
+    /// Notes that the server executes no more I/Os of lost connections: each of these writes was
+    /// stored, or never will be.
     pub(crate) fn fenced(&mut self) {
         for block in &mut self.blocks {
             block.maybe.append(&mut block.floating);
@@ -88,7 +88,7 @@ impl Region {
         }
     }
 
-    /// A completed read, with these bytes or failed.
+    /// Handles a completed read, with these bytes or failed.
     pub(crate) fn read(
         &mut self,
         at: usize,

@@ -1,8 +1,8 @@
 //! Measurements with known truth: the real workers, pacing, collector and checks in virtual time,
 //! on volumes that stall, starve, fail, drift and reconnect by a seeded script.
 //!
-//! The volumes record when each I/O arrived and completed. From these times alone, by sorting and
-//! adding, follows what a result must say. [`Situation::of_seed`] draws a situation,
+//! The volumes record when each I/O arrived and completed. The expected result follows from these
+//! times alone, by sorting and adding. [`Situation::of_seed`] draws a situation,
 //! [`Situation::run`](crate::Case::run) runs it.
 
 mod compare;
@@ -47,7 +47,7 @@ impl Live for Interrupts {
     fn end(&mut self) {}
 }
 
-/// Runs a situation; an error is what its result says wrongly.
+/// Runs a situation; an error describes what is wrong in its result.
 pub fn run(situation: &Situation) -> Result<Told, String> {
     let script = Script::new(situation);
     let run = spec::of(situation, &script)?;

@@ -2,7 +2,7 @@
 
 use crate::{Case, Plan};
 
-/// The smallest case found that fails, in whatever way, when `run` runs it.
+/// Smallest case found that fails, with any error, when `run` runs it.
 pub fn shrink<C: Case>(case: &C, run: impl Fn(&C) -> Result<C::Held, String>) -> C {
     let mut best = case.clone();
     loop {

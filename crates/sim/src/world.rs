@@ -28,11 +28,11 @@ use crate::region::Region;
 
 /// Blocks of each client.
 const REGION_BLOCKS: u64 = 512;
-/// When the last fault begins.
+/// Time at which the last fault begins.
 const FAULTS: Nanos = Nanos::from_millis(600);
 /// Quiet time after the faults: losses are detected, logins time out.
 const SETTLE: Nanos = Nanos::from_secs(45);
-/// How long memory is short before service is checked.
+/// Time for which memory is short before service is checked.
 const HOARDING: Nanos = Nanos::from_secs(1);
 /// Latency of a healthy disk.
 const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
@@ -40,21 +40,21 @@ const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
 const SHARE_BYTES: usize = 16 << 10;
 /// Upper bound of a core's buffers once all peers have left: two steps of each size.
 const KEPT_BYTES: u64 = 6 * Budget::STEP_BYTES;
-/// Least time before a unit that failed to open is retried.
+/// Minimum time before a unit that failed to open is retried.
 const PAUSE: Nanos = Nanos::from_millis(250);
-/// From this many MiB on every client gets all buffers that it can use. With less, the first ones
-/// have more, so speeds may differ, but all are served.
+/// Memory in MiB from which every client gets all buffers that it can use. With less, the first
+/// ones have more, so speeds may differ, but all are served.
 const ROOMY: u64 = 40;
 /// With less memory, progress of all is checked over this time.
 const PATIENCE: Nanos = Nanos::from_secs(1);
 /// Longest I/O of a healthy unit, whatever others do.
 const LONGEST: Nanos = Nanos::from_millis(100);
-/// How often that is checked.
+/// Interval at which progress is checked.
 const LOOKS: Nanos = Nanos::from_millis(2);
-/// More steps at one instant mean no progress.
+/// Maximum steps at one instant: more mean no progress.
 const STEPS_MAX: u32 = 20_000;
 
-/// The unit that volume faults strike, if it is not memory.
+/// Unit that volume faults affect, if it is not memory.
 const SICK: usize = 0;
 
 /// The host of hostile peers.
@@ -64,7 +64,7 @@ pub(crate) const BAD_HOST: u8 = 200;
 const NAMES: [&str; 9] =
     ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
 
-/// A target's name behind `iqn.` or `nqn.`.
+/// A target's name after `iqn.` or `nqn.`.
 pub(crate) fn target_name(unit: usize) -> String {
     format!("2026-11.io.sim:{}", NAMES[unit])
 }
@@ -83,9 +83,9 @@ pub struct Report {
 /// Connects clients to the server.
 pub(crate) struct Dialer {
     pub(crate) machine: Rc<RefCell<Machine>>,
-    /// By core: its listeners.
+    /// Listeners of each core.
     listeners: Vec<[u32; 2]>,
-    /// By connection: its core.
+    /// Core of each connection.
     cores: RefCell<Vec<usize>>,
     rng: RefCell<Rng>,
 }
@@ -126,7 +126,7 @@ pub struct World {
     /// Geometry of its volumes.
     geometry: Geometry,
     say: fn(&str),
-    /// When each core finishes its turn.
+    /// Time at which each core finishes its turn.
     free_at: Rc<RefCell<Vec<Nanos>>>,
     woken: Vec<Arc<AtomicBool>>,
     disks: Vec<SharedDisk>,
@@ -138,11 +138,11 @@ pub struct World {
     events: Vec<Due>,
     rng: Rng,
     report: Report,
-    /// How often the server was started again.
+    /// Number of restarts of the server.
     started: u64,
     /// I/Os of healthy units must be fast at all times.
     strict: bool,
-    /// When their ages are checked next.
+    /// Time of the next check of the I/Os' ages.
     next_look: Nanos,
 }
 
@@ -289,7 +289,7 @@ impl World {
         }
     }
 
-    /// Runs it; an error is the first violation.
+    /// Runs the world; an error is the first violation.
     pub fn run(mut self) -> Result<Report, String> {
         self.latencies(Nanos(200_000), Nanos(3_000_000));
         self.run_until(FAULTS + Nanos::from_millis(50))?;
@@ -345,7 +345,8 @@ impl World {
         self.clients.iter().filter(|client| client.mischief == Mischief::None)
     }
 
-    /// All peers leave: nothing may leak, and acknowledged data must be there.
+    /// Ends the world after all peers have left: nothing may leak, and acknowledged data must be
+    /// there.
     fn finish(&mut self) -> Result<(), String> {
         let forever = Nanos::from_secs(1 << 30);
         // I/Os in flight complete first.
@@ -425,7 +426,7 @@ impl World {
         }
     }
 
-    /// Who has something to do at this instant.
+    /// Clients and cores that are due at this instant.
     fn who_is_due(&self) -> String {
         let machine = &self.dialer.machine;
         let clients = self.clients.iter().filter(|it| it.is_due(&machine.borrow().net));
@@ -487,7 +488,7 @@ impl World {
         violation.map_or(Ok(busy), Err)
     }
 
-    /// A core's turn, if it has something to do and the last turn is over.
+    /// Runs a core's turn, if it has work and its last turn is over.
     fn turn(&mut self, core: usize) -> Result<bool, String> {
         let now = self.now();
         if self.free_at.borrow()[core] > now {
@@ -510,7 +511,7 @@ impl World {
         Ok(true)
     }
 
-    /// When something is due next.
+    /// Time of the next event.
     fn next_time(&self) -> Option<Nanos> {
         let now = self.now();
         let mut next = self.dialer.machine.borrow().net.next_arrival();

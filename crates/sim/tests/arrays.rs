@@ -140,8 +140,8 @@ fn a_leg_that_is_copied_from_and_loses_its_cache_is_copied_again() {
     );
 }
 
-/// It wrote superblocks of ever higher generations meanwhile, which pushed all others out of the
-/// history.
+/// The leg wrote superblocks of ever higher generations meanwhile, which pushed all others out of
+/// the history.
 #[test]
 fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
     let steps = "read1,read2,go14,coming,coming,read0,fua2,read3,go35,read3,read2,write1,write3,\
@@ -151,7 +151,8 @@ fn a_last_leg_that_goes_as_another_is_recorded_as_in_is_waited_for() {
     holds(&format!("seed=568 legs=2 spares=0 lanes=1 steps={steps}"));
 }
 
-/// After 64 generations its superblock was dropped from the history, as if it had gone on alone.
+/// After 64 generations the leg's superblock was dropped from the history, as if the leg had been
+/// used alone.
 #[test]
 fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_again() {
     holds(
@@ -160,15 +161,16 @@ fn a_leg_that_was_away_while_others_came_and_went_a_hundred_times_is_taken_in_ag
     );
 }
 
-/// Seed 168,792: the leg died when it held the superblock that recorded it as in, and the others
-/// did not yet. A FUA write was acknowledged, as it was not recorded as in; after the crash it was.
+/// Seed 168,792: the leg died when it had the superblock that recorded it as in, and the others did
+/// not have it yet. A FUA write was acknowledged, because the leg was not recorded as in; after the
+/// crash the leg was in.
 #[test]
 fn a_leg_that_dies_while_it_is_recorded_as_in_is_waited_for() {
     holds(
         "seed=168792 legs=3 spares=1 lanes=1 steps=fail2,go29,fail1,write0,return1,coming,go7,go19,\
          go18,fua0,fail1,rest,crash,full0,sync",
     );
-    // If the last leg that is read is gone, recording that others left is not waited for.
+    // If the last leg that is read is gone, there is no wait for recording the failure of others.
     holds(
         "seed=73445 legs=3 spares=1 lanes=1 steps=fua2,lose0,coming,write1,rest,flush,rest,fail1,\
          fail2,write1,rest",
@@ -204,7 +206,7 @@ fn a_resync_may_be_cut_ten_times() {
     }
 }
 
-/// Even if a leg's first superblock is torn and the second is the only one.
+/// Also if a leg's first superblock is torn and the second is the only one.
 #[test]
 fn an_array_may_die_at_every_write_of_a_growth() {
     for writes in 0..=20 {
@@ -264,8 +266,8 @@ fn a_leg_without_room_for_its_map_and_superblocks_leaves_and_comes_back() {
     }
 }
 
-/// An older image in the place of the only leg that has all data, before the opening was recorded
-/// on it: seed 1437.
+/// An older image replaces the only leg with all data, before the opening was recorded on it: seed
+/// 1437.
 #[test]
 fn an_older_image_is_known_by_what_was_read_at_the_opening() {
     for seed in 1430..1450 {
@@ -278,7 +280,7 @@ fn an_older_image_is_known_by_what_was_read_at_the_opening() {
     }
 }
 
-/// A target told its queues of a failed flush one after the other.
+/// A target reported a failed flush to its queues one after the other.
 #[test]
 fn a_leg_whose_flushes_failed_many_times_stays_in_again() {
     holds(
@@ -287,7 +289,7 @@ fn a_leg_whose_flushes_failed_many_times_stays_in_again() {
     );
 }
 
-/// The simulated disk never made it durable: nobody was left who had its completion.
+/// The simulated disk never made the data durable: the process waiting for the completion was gone.
 #[test]
 fn what_a_disk_executed_for_a_server_that_died_is_flushed_by_the_next_one() {
     holds(
@@ -297,13 +299,14 @@ fn what_a_disk_executed_for_a_server_that_died_is_flushed_by_the_next_one() {
     );
 }
 
-/// The last leg executed a write late, after another leg had been made equal to it.
+/// The last leg executed a write late, after another leg had been resynced from it.
 #[test]
 fn a_leg_is_made_equal_when_the_last_one_has_no_writes_in_doubt() {
     holds("seed=18077 legs=2 spares=1 lanes=1 over=nbd steps=coming,fail0,slow1,fua2,go54,fail1");
 }
 
-/// Nothing was written since the array's own connection to it was cut, so nobody noticed.
+/// Nothing was written since the array's own connection to the last leg broke, so the loss was
+/// unnoticed.
 #[test]
 fn a_write_may_notice_that_the_connection_to_the_last_leg_is_lost() {
     for writes in ["write0", "fua-long1,write0,rest,write3,write2"] {
@@ -314,7 +317,7 @@ fn a_write_may_notice_that_the_connection_to_the_last_leg_is_lost() {
 }
 
 /// The array's own connection to the last leg stays lost, so no region can be marked any more. A
-/// write may fail as it notices; that none succeeds again is a fault.
+/// write may fail when it notices this; permanent failure is a fault.
 #[test]
 fn writes_that_fail_for_ever_are_noticed() {
     let plant = Some(Plant::ReviveForClients);
@@ -326,14 +329,14 @@ fn writes_that_fail_for_ever_are_noticed() {
     assert!(why.contains("writes fail long after all legs are good again"), "{why}");
 }
 
-/// A server gave up a read: the data of the other leg are written back, also where the map is
-/// clean.
+/// A server failed a read after a timeout: the data of the other leg are written back, also if the
+/// map is clean.
 #[test]
 fn a_read_that_hung_is_repaired() {
     holds("seed=18556 legs=2 spares=0 lanes=1 over=iscsi steps=whole,hang0,read3,sync");
 }
 
-/// A write in the place of one in doubt, before the lane was open.
+/// A write to the range of one in doubt, before the lane was open.
 #[test]
 fn a_lane_takes_nothing_before_it_is_open() {
     holds(

@@ -56,7 +56,7 @@ struct Paced {
     clients: f64,
 }
 
-/// A leg: when it is free, and its completions to come.
+/// A leg: the time at which it is free, and its pending completions.
 struct Leg {
     speed: Speed,
     free_at: Nanos,
@@ -136,8 +136,8 @@ fn pace(speeds: &[Speed], bytes: u64, clients: Option<Clients>, limit: Nanos) ->
     open(&world, &assembly(speeds.len(), bytes), &vec![(0, map)], Nanos(0)).until(clients, limit)
 }
 
-/// A leg is replaced, and the process dies `cuts` times during the resync, each time after this
-/// long. Returns how often its bytes were written in all.
+/// Replaces a leg, and kills the process `cuts` times during the resync, each time after this long.
+/// Returns the number of times that its bytes were written in all.
 fn interrupted(speeds: [Speed; 2], bytes: u64, cuts: u64, each: Nanos) -> f64 {
     let world: World = Rc::new(RefCell::new((speeds.map(Leg::new).into(), 0)));
     let map: Vec<Option<Page>> = (0..page_count(bytes)).map(|_| None).collect();
@@ -335,7 +335,7 @@ fn clients_keep_four_fifths_while_legs_are_made_equal() {
     }
 }
 
-/// After a crash a read waits until its own region is made equal: for what is being copied, and no
+/// After a crash a read waits until its own region is resynced: for copies in progress, and no
 /// more.
 #[test]
 fn a_read_after_a_crash_waits_for_few_other_regions() {

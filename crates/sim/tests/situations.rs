@@ -1,5 +1,5 @@
-//! Situations whose results were once wrong, and a few of all. `cargo xtask sim --rig` runs many
-//! more.
+//! Situations whose results were once wrong, and a few random ones. `cargo xtask sim --rig` runs
+//! many more.
 #![forbid(unsafe_code)]
 
 use block::Plant;

@@ -11,7 +11,7 @@ fn holds(world: &str) {
     }
 }
 
-/// Fails with the mistake, and holds without it.
+/// Checks that the world fails with the mistake, and holds without it.
 fn finds(plant: Plant, world: &str) {
     holds(world);
     let plan: Plan = world.parse().unwrap();
@@ -146,7 +146,7 @@ fn a_failing_world_is_made_smaller() {
 
 #[test]
 fn a_connection_that_makes_room_for_others_gives_its_buffers_back() {
-    // It had unsent responses.
+    // The server had unsent responses.
     holds(
         "seed=75481 cores=1 disks=1 memories=0 iscsi=4 nvme=8 hostile=0 depth=3 blocks=31 \
          buffers=2 memory=4 cut=100 digests=0 faults=leave,pause",

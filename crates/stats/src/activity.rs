@@ -1,54 +1,54 @@
-//! What the cores of a run did for a while, and some of its I/Os.
+//! Activity of the cores of a run over a span of time, with a sample of their I/Os.
 
 use block::{Nanos, Op, Stretch};
 
-/// What one core did in a span of time.
+/// Activity of one core in a span of time.
 #[derive(Clone, Debug)]
 pub struct CoreActivity {
-    /// Which processor it was.
+    /// Number of the CPU.
     pub cpu: usize,
-    /// Its workers by name: [`Stretch::worker`] counts them from 0.
+    /// Names of the core's workers: [`Stretch::worker`] is an index into this list.
     pub workers: Vec<String>,
-    /// Beginning and end of what is told.
+    /// Beginning and end of the recorded span.
     pub span: (Nanos, Nanos),
-    /// What it did, in the order in which it ended.
+    /// Stretches of work of the core, in the order in which they ended.
     pub stretches: Vec<Stretch>,
-    /// How many stretches before these there was no room for.
+    /// Number of earlier stretches that were dropped for lack of space.
     pub left_out: u64,
-    /// Some I/Os of its workers, in no order.
+    /// Sample of the I/Os of the core's workers, in no order.
     pub ios: Vec<SampledIo>,
-    /// How many I/Os ended, and how many were in flight, in the order of time.
+    /// Counts of completed I/Os and I/Os in flight, in the order of time.
     pub counts: Vec<Counted>,
 }
 
 /// One of the I/Os of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampledIo {
-    /// Whose it was, by its place on the core.
+    /// Index of the worker on the core.
     pub worker: u32,
-    /// Of so many I/Os of that worker one was taken.
+    /// Sampling interval: one of this many I/Os of the worker was recorded.
     pub every: u64,
-    /// What it did.
+    /// Operation of the I/O.
     pub op: Op,
-    /// Where on the volume, in bytes.
+    /// Offset on the volume, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Size of the I/O in bytes.
     pub len: u32,
-    /// What its latency counts from.
+    /// Start of the I/O, from which its latency counts.
     pub start: Nanos,
-    /// When its worker got it back.
+    /// Time at which the worker received the completion.
     pub end: Nanos,
-    /// It ended in a fault.
+    /// True if the I/O ended in a fault.
     pub failed: bool,
 }
 
-/// What was counted at a time.
+/// Counts at one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// When.
+    /// Instant of the counts.
     pub at: Nanos,
-    /// I/Os that ended since the span began.
+    /// I/Os completed since the span began.
     pub ios: u64,
-    /// I/Os in flight then.
+    /// I/Os in flight at that instant.
     pub outstanding: u64,
 }

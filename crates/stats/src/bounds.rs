@@ -1,42 +1,42 @@
-//! Bounds that a user set, as `p99>500us`, and what figures came to beside them: part of a result,
-//! so that every report says what the exit code said.
+//! Bounds that a user set, such as `p99>500us`, with the figures measured for them. They are part
+//! of a result, so every report agrees with the exit code.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A bound and what it came to.
+/// A bound and its verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
-    /// As it was given: `p99>500us` must not be.
+    /// The bound as the user wrote it: `p99>500us` is the condition of failure.
     pub bound: String,
-    /// Of what, as `size=4k`; empty where there is only one.
+    /// Scope of the bound, such as `size=4k`; empty if there is only one scope.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
-    /// Whether it was crossed.
+    /// Verdict: met, missed or unknown.
     pub verdict: Kept,
-    /// The figures, in words.
+    /// Measured figures, as text.
     pub evidence: String,
 }
 
-/// Whether a bound was crossed.
+/// Verdict on a bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kept {
-    /// No.
+    /// The bound is met.
     Kept,
-    /// Yes, or it cannot be told and that counts as a miss: the job is to fail.
+    /// The bound is missed, or its verdict is unknown and counts as a miss: the job fails.
     #[default]
     Missed,
-    /// Cannot be told, which the user said to ignore.
+    /// The verdict is unknown, and the user said to ignore that.
     Unknown,
 }
 
-/// What stands before the evidence of a miss that is one because nothing can be told.
+/// Prefix of the evidence of a miss whose verdict was unknown.
 const CANNOT_TELL: &str = "cannot tell: ";
 
 impl Bound {
-    /// What a user is told: what cannot be told is missed, unless it is to be ignored.
+    /// Returns the final verdict: an unknown one is a miss unless `ignores_unknown`.
     #[must_use]
     pub fn settled(mut self, ignores_unknown: bool) -> Bound {
         if self.verdict == Kept::Unknown && !ignores_unknown {
@@ -46,12 +46,12 @@ impl Bound {
         self
     }
 
-    /// Whether the job is to fail for it.
+    /// Returns whether the job fails because of this bound.
     pub fn is_missed(&self) -> bool {
         self.verdict == Kept::Missed
     }
 
-    /// What must not be, and of what: `size=4k fail if p99>500us`.
+    /// Returns the scope and the condition of failure: `size=4k fail if p99>500us`.
     pub fn name(&self) -> String {
         let gap = if self.of.is_empty() { "" } else { " " };
         format!("{}{gap}fail if {}", self.of, self.bound)
@@ -59,7 +59,7 @@ impl Bound {
 }
 
 impl Kept {
-    /// The word for it.
+    /// Returns the word for the verdict.
     pub fn word(self) -> &'static str {
         match self {
             Kept::Kept => "kept",

@@ -1,23 +1,23 @@
-//! Histograms as they stand in a result: whole, so that percentiles of any kind can be taken from
-//! it later, and merged with those of other results.
+//! Histograms as a result stores them: complete, so that any percentile can be computed later and
+//! histograms of several results can be merged.
 
 use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Bucket, GROUPING_POWER, Latencies, rank};
 
-/// A histogram: what was counted in each bucket that is not empty, from short to long.
+/// A histogram: the counts of its non-empty buckets, in ascending order of latency.
 ///
 /// Buckets below 256 ns are one nanosecond wide; above, each power of two has 128 of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Buckets {
     /// Shortest latency of each bucket, in nanoseconds.
     pub from_ns: Vec<u64>,
-    /// How many I/Os each counted.
+    /// Number of I/Os in each bucket.
     pub count: Vec<u64>,
 }
 
 impl Buckets {
-    /// Of a histogram.
+    /// Copies the non-empty buckets of a histogram.
     pub fn of(latencies: &Latencies) -> Buckets {
         let mut buckets = Buckets::default();
         for bucket in latencies.buckets() {
@@ -27,17 +27,18 @@ impl Buckets {
         buckets
     }
 
-    /// Whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.from_ns.is_empty()
     }
 
-    /// How many I/Os were counted.
+    /// Returns the number of I/Os counted.
     pub fn samples(&self) -> u64 {
         self.count.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// The buckets. A document with lists of different length loses what has no partner.
+    /// Returns the buckets. If the lists of a document differ in length, elements without a partner
+    /// are dropped.
     pub fn iter(&self) -> impl Iterator<Item = Bucket> + '_ {
         let buckets = self.from_ns.iter().zip(&self.count);
         buckets.map(|(from_ns, count)| Bucket {
@@ -47,8 +48,8 @@ impl Buckets {
         })
     }
 
-    /// The longest latency in nanoseconds of the bucket that holds the share `p` (0 to 1) of all
-    /// I/Os; `None` without any.
+    /// Returns the longest latency in nanoseconds of the bucket that holds the share `p` (0 to 1)
+    /// of all I/Os; `None` if there are no I/Os.
     pub fn percentile(&self, p: f64) -> Option<u64> {
         let rank = rank(p, self.samples())?;
         let mut seen = 0;
@@ -59,7 +60,7 @@ impl Buckets {
         found.map(|bucket| bucket.to_ns)
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Buckets) {
         let mut all: Vec<(u64, u64)> =
             self.iter().chain(other.iter()).map(|bucket| (bucket.from_ns, bucket.count)).collect();
@@ -80,7 +81,7 @@ impl Buckets {
     }
 }
 
-/// Width of the bucket that begins at `from_ns`.
+/// Returns the width in nanoseconds of the bucket that begins at `from_ns`.
 fn width_ns(from_ns: u64) -> u64 {
     let exact = u32::from(GROUPING_POWER) + 1;
     let bits = 64 - from_ns.leading_zeros();
@@ -100,13 +101,13 @@ pub struct Histograms {
     /// Trims.
     #[serde(skip_serializing_if = "Buckets::is_empty")]
     pub trim: Buckets,
-    /// Flushes; of documents before layout 4 trims, too.
+    /// Flushes; in documents before layout 4 also trims.
     #[serde(alias = "other", skip_serializing_if = "Buckets::is_empty")]
     pub flush: Buckets,
 }
 
 impl Histograms {
-    /// All directions in one, without flushes.
+    /// Returns the histogram of all directions, without flushes.
     pub fn all(&self) -> Buckets {
         let mut all = self.read.clone();
         all.merge(&self.write);
@@ -114,7 +115,7 @@ impl Histograms {
         all
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of other histograms.
     pub fn merge(&mut self, other: &Histograms) {
         self.read.merge(&other.read);
         self.write.merge(&other.write);
@@ -122,30 +123,30 @@ impl Histograms {
         self.flush.merge(&other.flush);
     }
 
-    /// Whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         let all = [&self.read, &self.write, &self.trim, &self.flush];
         all.into_iter().all(Buckets::is_empty)
     }
 }
 
-/// What happened in one part of the measured window, all directions together.
+/// Histogram of one part of the measured window, all directions together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
-    /// Where it begins, in seconds since the measured window began.
+    /// Beginning, in seconds since the measured window began.
     pub from_s: f64,
-    /// Where it ends.
+    /// End, in seconds since the measured window began.
     pub to_s: f64,
-    /// The longest I/O, exactly, in nanoseconds; 0 without any.
+    /// Exact maximum latency in nanoseconds; 0 if there are no I/Os.
     pub max_ns: u64,
-    /// What was counted.
+    /// Latencies of the span.
     #[serde(flatten)]
     pub buckets: Buckets,
 }
 
 impl Span {
-    /// As [`Latencies::percentile`]: the latency in nanoseconds that the share `p` of all I/Os
-    /// did not exceed, for `p` from 0 to 1.
+    /// Returns the latency in nanoseconds that the share `p` (0 to 1) of all I/Os did not exceed,
+    /// as [`Latencies::percentile`] does.
     pub(crate) fn percentile(&self, p: f64) -> Option<u64> {
         self.buckets.percentile(p).map(|ns| ns.min(self.max_ns))
     }

@@ -1,7 +1,7 @@
-//! From the workers' intervals to a result.
+//! Collects the workers' intervals into a result.
 //!
-//! The runner owns one collector. Each second it hands over every worker's interval and closes
-//! the second; at the end it asks for the parts of the result.
+//! The runner owns one collector. Each second the runner hands over every worker's interval and
+//! closes the second; at the end it requests the parts of the result.
 
 mod covered;
 mod judged;
@@ -27,24 +27,24 @@ pub(crate) use self::covered::Stretch;
 use self::rows::Rows;
 use self::tracks::Tracks;
 
-/// Who a worker is.
+/// Identity of a worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerName {
-    /// As "manager 1 worker 3".
+    /// Name, such as "manager 1 worker 3".
     pub name: String,
-    /// URI of the volume it drives.
+    /// URI of the volume that the worker drives.
     pub volume: String,
-    /// Target that serves it; empty for local storage.
+    /// Target that serves the volume; empty for local storage.
     pub target: String,
-    /// Workers of the same number do the same for as long as they work, so that they are held
-    /// against each other; `None` for one whose own plan may give it nothing to do.
+    /// Workers with the same number do the same work throughout, so they are compared with each
+    /// other; `None` for a worker whose own plan may leave it idle.
     pub group: Option<u32>,
-    /// Workers of the same number do the same, at whatever time they begin and end.
+    /// Workers with the same number do the same work, whenever they begin and end.
     pub load: u32,
-    /// It begins, or ends, at a time of its own.
+    /// True if the worker begins or ends at a time of its own.
     pub has_turn: bool,
-    /// Time that it is to be measured, in millionths of a second; `None` where its work, or that of
-    /// others, may end it before.
+    /// Time for which the worker is to be measured, in microseconds; `None` if its own work or that
+    /// of other workers may end it earlier.
     pub asked_us: Option<u64>,
 }
 
@@ -53,7 +53,8 @@ pub struct WorkerName {
 pub struct Collector {
     names: Vec<WorkerName>,
     workers: Vec<Interval>,
-    /// I/Os per second of each worker in the open second, and the age of its oldest at its end.
+    /// IOPS of each worker in the open second, and the age of its oldest I/O at the end of that
+    /// second.
     rates: Vec<f64>,
     oldest_ns: Vec<u64>,
     second: Interval,
@@ -65,24 +66,25 @@ pub struct Collector {
     covered: Covered,
     /// I/Os that failed before the measured window.
     ramp_errors: u64,
-    /// How Little's law holds in each.
+    /// Check of Little's law in each second.
     seconds: Seconds,
-    /// Where the last second ended, and what no second accounts for, in seconds.
+    /// End of the last second, and the time that no second accounts for, in seconds.
     ended_s: f64,
     stopped_s: f64,
-    /// What the collecting thread was kept from by more than others, in seconds.
+    /// Time for which the collecting thread could not run for reasons beyond load from others, in
+    /// seconds.
     stood_still_s: f64,
     history: VecDeque<f64>,
-    /// What was done since the run began.
+    /// Counters since the run began.
     counts: Counts,
-    /// What each worker did in the open second, where somebody watches.
+    /// Each worker's open second, if a viewer wants it.
     watched: Option<Vec<WorkerSecond>>,
-    /// What became of connections before the window that is measured now.
+    /// Lost and restored connections before the current measured window.
     ramp: Ramp,
 }
 
 impl Collector {
-    /// For these workers; later calls name them by their place in the list.
+    /// Creates a collector for these workers; later calls name a worker by its index in the list.
     pub fn new(names: Vec<WorkerName>) -> Collector {
         Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
@@ -107,7 +109,7 @@ impl Collector {
         }
     }
 
-    /// Keeps what each worker does in a second, or no longer.
+    /// Starts or stops recording each worker's seconds.
     pub fn watch(&mut self, wanted: bool) {
         if wanted == self.watched.is_some() {
             return;
@@ -121,13 +123,13 @@ impl Collector {
         self.watched = wanted.then(|| self.names.iter().map(of).collect());
     }
 
-    /// What each worker did by its latest interval; empty unless it is [watched](Self::watch).
+    /// Returns each worker's latest interval; empty unless the collector is [watched](Self::watch).
     pub fn worker_seconds(&self) -> Vec<WorkerSecond> {
         self.watched.clone().unwrap_or_default()
     }
 
-    /// Adds what a worker did since its last interval. It counts in the totals when its second
-    /// is closed.
+    /// Adds the interval of a worker since the previous call. The totals include the interval when
+    /// its second is closed.
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         self.workers[worker].merge(interval);
         self.workers[worker].settle();
@@ -148,9 +150,9 @@ impl Collector {
         self.second.merge(interval);
     }
 
-    /// Adds what came of a worker's I/Os that were in flight when the last second was closed, or
-    /// planned and not begun: they were begun in the window, so their latencies count in it, and
-    /// in its last second. Without a second there was no window.
+    /// Adds the completions of a worker's I/Os that were in flight, or planned and not started,
+    /// when the last second was closed. These I/Os were issued in the window, so their latencies
+    /// count in its last second. Without a second there was no window.
     pub fn add_late(&mut self, worker: usize, late: &Interval) {
         if self.timeline.is_empty() || planted(Plant::DropUnderWay) {
             return;
@@ -161,16 +163,16 @@ impl Collector {
         self.rows.add_late(worker, late);
     }
 
-    /// Adds which of a worker's I/Os failed after the last second was closed. It counts in the
-    /// totals at once, and in no second.
+    /// Adds a worker's I/Os that failed after the last second was closed. They count in the totals
+    /// at once, and in no second.
     pub fn add_late_failures(&mut self, worker: usize, late: &Interval) {
         self.workers[worker].merge_failures(late);
         self.rows.add_late_failures(worker, late);
         self.whole.merge_failures(late);
     }
 
-    /// Adds what was done since the last second, which then ends at `t_s` seconds of the phase: a
-    /// rest too short to be one of its own.
+    /// Adds the work since the last second and moves that second's end to `t_s` seconds of the
+    /// phase: the rest is too short for a second of its own.
     pub fn extend_second(&mut self, t_s: f64) {
         self.second.settle();
         let stretch = self.covered.close();
@@ -183,8 +185,8 @@ impl Collector {
         self.second.clear();
     }
 
-    /// Closes the second that ends at `t_s` seconds of the phase and says what it was like. One in
-    /// which no I/O could happen has no row; what it holds all the same is of the row before it.
+    /// Closes the second that ends at `t_s` seconds of the phase and returns its row. A second in
+    /// which no I/O could happen has no row; any I/Os in it belong to the previous row.
     pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
         self.second.settle();
         let latencies = self.second.latencies();
@@ -216,18 +218,18 @@ impl Collector {
         (row, latencies.summary())
     }
 
-    /// I/Os per second of the latest seconds for a live view, the ramp included.
+    /// Returns the IOPS of the latest seconds for a live view, the ramp included.
     pub fn history(&self) -> Vec<f64> {
         self.history.iter().copied().collect()
     }
 
-    /// What was done in all closed seconds since the run began, the ramp included.
+    /// Counters of all closed seconds since the run began, the ramp included.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// Forgets everything but the history, the counters and what went wrong: the ramp is over and
-    /// the measured window begins.
+    /// Clears everything but the history, the counters and the errors: the ramp is over and the
+    /// measured window begins.
     pub fn restart(&mut self) {
         self.ramp_errors += self.whole.errors() + self.second.errors();
         for connection in [&self.whole.connection, &self.second.connection] {
@@ -246,12 +248,12 @@ impl Collector {
         (self.ended_s, self.stopped_s, self.stood_still_s) = (0.0, 0.0, 0.0);
     }
 
-    /// The whole process, or its host, stood still for so many seconds of the window.
+    /// Adds a standstill of the whole process, or its host, in seconds of the window.
     pub fn note_standstill(&mut self, seconds: f64) {
         self.stood_still_s += seconds;
     }
 
-    /// I/Os per second of each target, or of each volume without one, by the latest intervals.
+    /// Returns the latest IOPS of each target, or of each volume that has no target.
     pub fn target_rates(&self) -> Vec<TargetRate> {
         let mut rows: Vec<TargetRate> = Vec::new();
         for (name, iops) in self.names.iter().zip(&self.rates) {
@@ -264,38 +266,40 @@ impl Collector {
         rows
     }
 
-    /// Age of each worker's oldest I/O that had no answer at its latest interval's end; 0 without.
+    /// Returns the age in nanoseconds of each worker's oldest unanswered I/O at the end of its
+    /// latest interval; 0 if there is none.
     pub fn oldest_ns(&self) -> &[u64] {
         &self.oldest_ns
     }
 
-    /// Everything of the closed seconds in one interval.
+    /// Returns one interval that covers all closed seconds.
     pub fn whole(&self) -> &Interval {
         &self.whole
     }
 
-    /// The closed seconds, or longer stretches of equal length where they are many.
+    /// Returns the closed seconds, or longer stretches of equal length if there are many.
     pub fn seconds(&self) -> Vec<Second> {
         self.timeline.rows()
     }
 
-    /// For how long nothing ran in the window, in seconds: what no second accounts for because it
-    /// lasted too long, or all standstills that were noted, where that is more.
+    /// Returns the time in seconds in which nothing ran in the window: the time that no second
+    /// accounts for because it was too long, or the sum of all noted standstills if that is
+    /// greater.
     pub fn stopped_s(&self) -> f64 {
         self.stopped_s.max(self.stood_still_s)
     }
 
-    /// The histograms of all closed seconds.
+    /// Returns the histograms of all closed seconds.
     pub fn histograms(&self) -> Histograms {
         histograms(&self.whole)
     }
 
-    /// The histograms over time, in about so many spans at most.
+    /// Returns the histograms over time, in at most about `most` spans.
     pub fn spans(&self, most: usize) -> Vec<Span> {
         self.timeline.spans(most)
     }
 
-    /// The sums of all closed seconds.
+    /// Returns the sums of all closed seconds.
     pub fn totals(&self) -> Totals {
         let mut totals = Totals {
             ramp_errors: self.ramp_errors,
@@ -311,14 +315,14 @@ impl Collector {
         totals
     }
 
-    /// One row for each worker.
+    /// Returns one row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
         let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
         let each = each.zip(self.tracks.rates()).enumerate();
         each.map(|(index, (((name, done), idle), [read, write]))| {
             let mut worker = worker(name, done, *idle);
             worker.intervals = self.rows.of_worker(index);
-            // A direction without an I/O has none.
+            // A direction without I/Os has no rates.
             let known = |rates: &Rates| if rates.is_none() { Rates::default() } else { *rates };
             (worker.read.each_second, worker.write.each_second) = (known(read), known(write));
             worker
@@ -326,20 +330,21 @@ impl Collector {
         .collect()
     }
 
-    /// Bytes that a worker read and wrote in a ramp of its own: no figure has them.
+    /// Returns the bytes that a worker read and wrote in its own ramp; no figure includes them.
     pub fn ramp_bytes(&self, worker: usize) -> [i64; 2] {
         self.workers[worker].ramp_bytes
     }
 
-    /// Which I/Os failed, the earliest first, and how many more there are that are only counted.
+    /// Returns the failed I/Os, earliest first, and the number of further ones that are only
+    /// counted.
     pub fn failures(&self) -> (Vec<Failure>, u64) {
         let workers = self.names.iter().zip(&self.workers);
         let each = workers.map(|(name, done)| (&*name.name, &*name.volume, &done.failures));
         failures::listed(each, self.whole.start)
     }
 
-    /// What Little's law is checked with: the whole first, then each worker; and what it came to
-    /// in the seconds.
+    /// Returns the input of the check of Little's law: all workers together, then each worker, and
+    /// the results of the seconds.
     pub fn flows(&self) -> Flows {
         let whole = ("all workers".to_owned(), Flow::of(&self.whole, &self.whole.all_latencies()));
         let each = self.names.iter().zip(&self.workers);
@@ -349,7 +354,7 @@ impl Collector {
     }
 }
 
-/// The totals of an interval of which so much is covered by workers.
+/// Returns the totals of an interval in which workers covered `covered`.
 fn totals(all: &Interval, covered: Nanos) -> Totals {
     let seconds = covered.as_secs_f64();
     Totals {

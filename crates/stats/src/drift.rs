@@ -1,35 +1,35 @@
-//! Noise of repeats that follow each other on one host: how much further apart two sides may lie
-//! than their repeats do.
+//! Noise of consecutive repeats on one host: the additional difference between two sides beyond
+//! that of their repeats.
 //!
-//! Repeats share the state of their host: what changes slowly between them, as other guests do,
-//! lies between the sides and not within them, where the error is estimated. Few repeats cannot
-//! say how slowly it changes. So every correlation of neighbouring repeats from 0 to [`MOST`] is
-//! allowed for, which falls with their distance in time (a Gauss–Markov process): for each it is
-//! known how far the error is from its estimate, and how many degrees of freedom the estimate has
-//! (F. E. Satterthwaite, An approximate distribution of estimates of variance components, 1946).
+//! Repeats share the state of their host. A slow change, such as that of other guests, shows
+//! between the sides and not within them, where the error is estimated. Few repeats cannot show how
+//! slow the change is. So every correlation of neighbouring repeats from 0 to [`MOST`] is assumed
+//! in turn, decreasing with their distance in time (a Gauss–Markov process). For each correlation
+//! the ratio of the error to its estimate and the degrees of freedom of the estimate are known (F.
+//! E. Satterthwaite, An approximate distribution of estimates of variance components, 1946).
 
 use std::sync::OnceLock;
 
 use crate::student;
 
-/// Strongest correlation of neighbouring repeats that an interval allows for. At more, a host
+/// Maximum correlation of neighbouring repeats that an interval allows for. Above it, a host
 /// changes less between two repeats than they differ by chance.
 pub(crate) const MOST: f64 = 0.9;
-/// Correlations that are looked at.
+/// Number of correlations to evaluate.
 const STEPS: u32 = 9;
 
-/// Error of a difference between two sides, beside the error that independent repeats would have.
+/// Error of a difference between two sides, relative to the error with independent repeats.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drift {
     /// Covariances of repeats, for each correlation.
     laws: Vec<Law>,
-    /// Repeats are pairs: what both of a round share is no error.
+    /// True if repeats are pairs: a change common to both repeats of a round is no error.
     paired: bool,
-    /// Shift that is found as often as is said, beside the degrees of freedom that it is for.
+    /// Detectable shift, with the degrees of freedom for which it was computed.
     shift: OnceLock<(f64, f64)>,
 }
 
-/// Covariances of the repeats of a side with each other, and with those of the other side.
+/// Covariances of the repeats of a side with each other and with those of the other side.
 #[derive(Clone, Debug, PartialEq)]
 struct Law {
     aa: Block,
@@ -38,12 +38,12 @@ struct Law {
 }
 
 impl Drift {
-    /// None, for repeats that have nothing in common, as those of a simulation.
+    /// Returns no drift, for independent repeats such as those of a simulation.
     pub fn none() -> Drift {
         Drift { laws: Vec::new(), paired: false, shift: OnceLock::new() }
     }
 
-    /// Drift of two sides whose repeats were made at these times, in any unit.
+    /// Returns the drift of two sides whose repeats ran at these times, in any unit.
     pub fn of_sides(a_s: &[f64], b_s: &[f64]) -> Drift {
         let unit = unit(a_s, b_s);
         let each = |correlation: f64| {
@@ -54,34 +54,36 @@ impl Drift {
         Drift { laws: correlations().map(each).collect(), ..Drift::none() }
     }
 
-    /// Drift of two sides whose repeats alternate: the first of each was made in one round, and so
-    /// on.
+    /// Returns the drift of two sides whose repeats alternate: the first repeats of both sides form
+    /// a round, and so on.
     pub fn of_rounds(a_s: &[f64], b_s: &[f64]) -> Drift {
         Drift { paired: true, ..Drift::of_sides(a_s, b_s) }
     }
 
-    /// Tells whether repeats are compared by rounds.
+    /// Returns whether repeats are compared by rounds.
     pub(crate) fn is_paired(&self) -> bool {
         self.paired
     }
 
-    /// Errors, as they are estimated, that a difference may have with `confidence`; independent
-    /// repeats would give the estimate `freedom` degrees. `variances` are those of each side.
+    /// Returns the maximum difference at `confidence`, in estimated errors; with independent
+    /// repeats the estimate has `freedom` degrees of freedom. `variances` are those of each side.
     pub(crate) fn limit(&self, confidence: f64, freedom: f64, variances: [f64; 2]) -> f64 {
         let share = f64::midpoint(1.0, confidence);
         let one = |(times, has): (f64, f64)| student::quantile(share, has) * times.sqrt();
         self.degrees(freedom, variances).map(one).fold(0.0, f64::max)
     }
 
-    /// Chance of a difference of so many estimated errors or more where there is none.
+    /// Returns the chance of a difference of at least `errors` estimated errors if the sides do not
+    /// differ.
     pub(crate) fn chance(&self, errors: f64, freedom: f64, variances: [f64; 2]) -> f64 {
         let one = |(times, has): (f64, f64)| student::tails(errors / times.sqrt(), has);
         self.degrees(freedom, variances).map(one).fold(0.0, f64::max)
     }
 
-    /// Shift, in errors as one comparison estimates them, that another one finds with `power` where
-    /// repeats are independent and both sides scatter alike. `scatters` are variances that they
-    /// seem to have by chance, each with its share of all comparisons.
+    /// Returns the shift, in errors as one comparison estimates them, that another comparison
+    /// detects with `power` if repeats are independent and both sides have the same variance.
+    /// `scatters` are variances that the sides appear to have by chance, each with its share of all
+    /// comparisons.
     pub(crate) fn shift_found(
         &self,
         [confidence, power]: [f64; 2],
@@ -102,8 +104,8 @@ impl Drift {
         }
     }
 
-    /// Variance over its estimate, and degrees of freedom of the estimate: of independent repeats,
-    /// and of each correlation.
+    /// Returns the ratio of the variance to its estimate, and the degrees of freedom of the
+    /// estimate: for independent repeats, and for each correlation.
     fn degrees(&self, freedom: f64, variances: [f64; 2]) -> impl Iterator<Item = (f64, f64)> + '_ {
         let of = move |law: &Law| {
             let (times, has) = law.beside_estimate(variances, self.paired);
@@ -114,8 +116,8 @@ impl Drift {
 }
 
 impl Law {
-    /// The variance of the difference over its estimate, and degrees of freedom of the estimate. A
-    /// side that scatters more is taken to follow the host by as much more.
+    /// Returns the ratio of the difference's variance to its estimate, and the degrees of freedom
+    /// of the estimate. A side with a greater variance is assumed to follow the host in proportion.
     fn beside_estimate(&self, variances: [f64; 2], paired: bool) -> (f64, f64) {
         let [a, b] = self.scales(variances);
         let Law { aa, bb, ab } = self;
@@ -142,7 +144,7 @@ impl Law {
         (variance / estimate, estimate * estimate / squares)
     }
 
-    /// Deviations of single repeats, from what the repeats of each side show of them.
+    /// Returns the standard deviations of single repeats, from the spread within each side.
     fn scales(&self, variances: [f64; 2]) -> [f64; 2] {
         let whole = |variance: f64, block: &Block| {
             let seen = block.trace() / (block.around.len() - 1) as f64;
@@ -159,7 +161,7 @@ fn correlations() -> impl Iterator<Item = f64> {
     (1..=STEPS).map(|step| MOST * f64::from(step) / f64::from(STEPS))
 }
 
-/// The usual distance of two neighbouring repeats.
+/// Returns the median distance between neighbouring repeats.
 fn unit(a_s: &[f64], b_s: &[f64]) -> f64 {
     let mut all: Vec<f64> = a_s.iter().chain(b_s).copied().collect();
     all.sort_unstable_by(f64::total_cmp);
@@ -172,9 +174,9 @@ fn unit(a_s: &[f64], b_s: &[f64]) -> f64 {
 /// Covariances of some repeats with others.
 #[derive(Clone, Debug, PartialEq)]
 struct Block {
-    /// Covariance of both means.
+    /// Covariance of the two means.
     mean: f64,
-    /// Rest of each around the means.
+    /// Covariances left after the means are removed.
     around: Vec<Vec<f64>>,
 }
 
@@ -192,12 +194,12 @@ impl Block {
         Block { mean, around }
     }
 
-    /// Sum of the diagonal.
+    /// Returns the sum of the diagonal.
     fn trace(&self) -> f64 {
         self.around.iter().enumerate().map(|(i, row)| row[i]).sum()
     }
 
-    /// Sum of all squares.
+    /// Returns the sum of all squares.
     fn squares(&self) -> f64 {
         self.around.iter().flatten().map(|value| value * value).sum()
     }

@@ -1,16 +1,17 @@
-//! Which I/Os failed: what, where, when and why, in little memory however many there are.
+//! Failed I/Os: operation, offset, time and cause, in little memory however many there are.
 //!
-//! A worker notes a failure in its interval; the collector merges them like everything else. All
-//! of it happens on the way of a fault only.
+//! A worker notes a failure in its interval; the collector merges failures like everything else.
+//! All of this code runs on the path of a fault only.
 
 use std::collections::BTreeMap;
 
 use block::{Cause, Fault, Nanos, Op};
 use serde::{Deserialize, Serialize};
 
-/// Kinds of failures that are told apart for each volume; further ones are only counted.
+/// Maximum number of kinds of failures per volume that are listed separately; further kinds are
+/// only counted.
 pub const KINDS_MAX: usize = 16;
-/// Failures that stand in a result; further ones are only counted.
+/// Maximum number of failures in a result; further ones are only counted.
 pub const LISTED_MAX: usize = 64;
 
 /// I/Os of one kind that failed on one volume, in the same way.
@@ -19,16 +20,16 @@ pub const LISTED_MAX: usize = 64;
 pub struct Failure {
     /// URI of the volume.
     pub volume: String,
-    /// What was asked: `read`, `write`, `flush`, `trim` or `write zeroes`.
+    /// Operation: `read`, `write`, `flush`, `trim` or `write zeroes`.
     pub operation: String,
-    /// What kind of fault: `medium error`, `connection lost` and others.
+    /// Kind of the fault: `medium error`, `connection lost` and others.
     pub fault: String,
-    /// What the system or the other end said, in its own words: an errno, SCSI sense, an NVMe
-    /// status. `null` where it said nothing.
+    /// Status that the system or the peer reported: an errno, SCSI sense, an NVMe status. `null` if
+    /// none was reported.
     pub status: Option<String>,
-    /// How many failed so.
+    /// Number of I/Os that failed this way.
     pub count: u64,
-    /// The first of them.
+    /// The first of these I/Os.
     pub first: FirstFailure,
 }
 
@@ -36,38 +37,38 @@ pub struct Failure {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FirstFailure {
-    /// When its answer was seen, in seconds since the measured window began.
+    /// Time at which the completion was seen, in seconds since the measured window began.
     pub t_s: f64,
-    /// Its first byte.
+    /// Offset in bytes.
     pub offset_bytes: u64,
-    /// Its length in bytes.
+    /// Size in bytes.
     pub length_bytes: u64,
-    /// Who drove it.
+    /// Name of the worker.
     pub worker: String,
 }
 
 /// One I/O that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What it was to do.
+    /// Operation of the I/O.
     pub op: Op,
-    /// What kind of fault.
+    /// Kind of the fault.
     pub fault: Fault,
-    /// What the lane was told.
+    /// Cause that the lane reported.
     pub cause: Cause,
-    /// When its answer was seen.
+    /// Time at which the completion was seen.
     pub at: Nanos,
-    /// Its first byte.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Size in bytes.
     pub len: u32,
 }
 
-/// Failures of one worker in a span of time, by kind. Takes memory with the first one only.
+/// Failures of one worker in a span of time, by kind. Memory is allocated at the first failure.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Failures {
     kinds: Vec<Kept>,
-    /// Those of further kinds.
+    /// Number of failures of further kinds.
     beyond: u64,
 }
 
@@ -75,13 +76,14 @@ pub struct Failures {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kept {
     pub first: Failed,
-    /// What the cause says.
+    /// Text of the cause.
     pub words: Option<String>,
     pub count: u64,
 }
 
 impl Failures {
-    /// Notes one. `words` says what its cause means; it is asked for the first of a kind only.
+    /// Notes one failure. `words` returns the text of its cause and is called for the first failure
+    /// of a kind only.
     #[cold]
     pub fn note(&mut self, failed: Failed, words: impl FnOnce() -> Option<String>) {
         let full = self.kinds.len() >= KINDS_MAX;
@@ -94,7 +96,7 @@ impl Failures {
         }
     }
 
-    /// Counts everything that `other` counted.
+    /// Adds the counts of `other`.
     pub(crate) fn merge(&mut self, other: &Failures) {
         self.beyond += other.beyond;
         for theirs in &other.kinds {
@@ -107,7 +109,7 @@ impl Failures {
         }
     }
 
-    /// Forgets everything.
+    /// Clears all counts.
     pub(crate) fn clear(&mut self) {
         self.kinds.clear();
         self.beyond = 0;
@@ -132,8 +134,8 @@ impl Kept {
     }
 }
 
-/// Failures of all workers as they stand in a result, the earliest first, and how many are only
-/// counted. `begin` is when the measured window began.
+/// Returns the failures of all workers as a result lists them, earliest first, and the number that
+/// is only counted. `begin` is the beginning of the measured window.
 pub(crate) fn listed<'a>(
     workers: impl Iterator<Item = (&'a str, &'a str, &'a Failures)>,
     begin: Nanos,

@@ -10,31 +10,31 @@ use crate::moments::{Moments, TailMoments};
 
 /// 2⁷ buckets for each power of two: a percentile is at most 1/128 = 0.78 % too high.
 pub(crate) const GROUPING_POWER: u8 = 7;
-/// 2⁴² ns are 73 minutes; no I/O that anybody waits for takes longer.
+/// 2⁴² ns are 73 minutes, longer than any I/O that anybody waits for.
 const MAX_VALUE_POWER: u8 = 42;
-/// Longest latency that has a bucket of its own; longer ones are counted there.
+/// Longest latency with a bucket of its own; longer ones are counted in that bucket.
 pub(crate) const LONGEST_NS: u64 = (1 << MAX_VALUE_POWER) - 1;
-/// Fewest samples that must lie above a percentile before it is shown.
+/// Minimum number of samples above a percentile for it to be shown.
 const SAMPLES_ABOVE: f64 = 100.0;
 
-/// How long I/Os took: a histogram with an error of at most 0.78 %, and beside it the exact sum,
-/// minimum and maximum.
+/// Latencies of I/Os: a histogram with an error of at most 0.78 %, with the exact sum, minimum and
+/// maximum.
 ///
-/// The memory (40 KiB) is taken by [`new`](Self::new) and never grows.
+/// Memory (40 KiB) is allocated by [`new`](Self::new) and never grows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies {
     buckets: Histogram,
-    /// The sum modulo 2⁶⁴, and how often it wrapped: one addition per record where 128 bits would
-    /// be two.
+    /// The sum modulo 2⁶⁴, and the number of wraps: one addition per record where 128 bits need
+    /// two.
     sum_low_ns: u64,
     sum_wraps: u64,
-    /// Above `max_ns` as long as nothing is recorded.
+    /// Minimum in nanoseconds; above `max_ns` as long as nothing is recorded.
     min_ns: u64,
-    /// The longest before the open moment, and the longest in it; without moments that of all.
+    /// Maximum before the open moment, and maximum in it; without moments, the maximum of all.
     max_ns: u64,
     open_ns: u64,
     pub(crate) moments: Moments,
-    /// The shortest that is a lower bound; `u64::MAX` where none is.
+    /// Shortest latency that is a lower bound; `u64::MAX` if there is none.
     waiting_from_ns: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Bucket {
     pub from_ns: u64,
     /// Longest latency that is counted here, in nanoseconds.
     pub to_ns: u64,
-    /// How many were counted.
+    /// Number of latencies in the bucket.
     pub count: u64,
 }
 
@@ -56,7 +56,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Without any latency yet.
+    /// Creates an empty histogram.
     pub fn new() -> Latencies {
         const CONFIG: Config = match Config::new(GROUPING_POWER, MAX_VALUE_POWER) {
             Ok(config) => config,
@@ -76,7 +76,7 @@ impl Latencies {
         }
     }
 
-    /// Back from its buckets, with the longest that they hold. The sum is not known any more.
+    /// Rebuilds a histogram from its buckets and the maximum. The exact sum is lost.
     pub(crate) fn of(buckets: &Buckets, max_ns: u64) -> Latencies {
         let mut latencies = Latencies::new();
         buckets.iter().for_each(|bucket| latencies.record_n(bucket.from_ns, bucket.count));
@@ -86,8 +86,8 @@ impl Latencies {
 
     /// Counts one latency in nanoseconds.
     ///
-    /// 1.4 ns back to back, where the library's bare increment takes 0.9 ns (2 shared vCPUs, AMD
-    /// EPYC). The count is not kept: that would cost another 0.1 ns, and it is the buckets' sum.
+    /// This takes 1.4 ns back to back; the library's bare increment takes 0.9 ns (2 shared vCPUs,
+    /// AMD EPYC). No count is maintained: it would cost another 0.1 ns, and it is the buckets' sum.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         if self.buckets.increment(ns).is_err() {
@@ -98,7 +98,7 @@ impl Latencies {
         if wrapped {
             self.sum_wraps += 1;
         }
-        // Branches, because they are hardly ever taken and a branch not taken stores nothing.
+        // Branches, because they are rarely taken and a branch not taken stores nothing.
         if ns < self.min_ns {
             self.min_ns = ns;
         }
@@ -107,7 +107,7 @@ impl Latencies {
         }
     }
 
-    /// Says that a moment begins: latencies from here on are of it.
+    /// Begins a moment: later latencies belong to it.
     pub(crate) fn turn(&mut self, moment: u64) {
         if self.moments.is_open(moment) {
             return;
@@ -116,19 +116,19 @@ impl Latencies {
         self.max_ns = self.max_ns.max(std::mem::take(&mut self.open_ns));
     }
 
-    /// Counts the moments so far: all that belongs to them is here.
+    /// Counts the moments so far, which are complete.
     pub(crate) fn settle(&mut self) {
         self.moments.settle(self.open_ns);
         (self.open_ns, self.max_ns) = (self.open_ns.max(self.max_ns), 0);
     }
 
-    /// Adds its moments that are not settled to those of others.
+    /// Adds the unsettled moments of this histogram to `to`.
     pub(crate) fn add_moments(&self, to: &mut Moments) {
         to.merge_single(&self.moments, self.open_ns);
     }
 
-    /// Takes other moments for its own: where it is the sum of latencies of the same time, those of
-    /// its parts do not add up.
+    /// Replaces the moments. In a sum of latencies of the same time, the moments of its parts do
+    /// not add up.
     pub(crate) fn set_moments(&mut self, moments: Moments) {
         self.moments = moments;
     }
@@ -146,8 +146,7 @@ impl Latencies {
         self.open_ns = self.open_ns.max(ns);
     }
 
-    /// Counts `n` I/Os that have no answer after `age_ns`: their latencies are not known, only that
-    /// they are no shorter.
+    /// Counts `n` unanswered I/Os of age `age_ns`: their latencies are at least that long.
     pub fn record_waiting(&mut self, age_ns: u64, n: u64) {
         self.record_n(age_ns, n);
         if n > 0 {
@@ -155,13 +154,13 @@ impl Latencies {
         }
     }
 
-    /// Counts latencies that are longer than the last bucket in the last bucket.
+    /// Counts latencies beyond the last bucket in the last bucket.
     #[cold]
     fn record_beyond(&mut self, n: u64) {
         self.buckets.add(LONGEST_NS, n).expect("the longest latency has a bucket");
     }
 
-    /// Counts everything that `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Latencies) {
         if other.is_empty() {
             return;
@@ -178,7 +177,7 @@ impl Latencies {
         self.waiting_from_ns = self.waiting_from_ns.min(other.waiting_from_ns);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears all counts and retains the memory.
     pub fn clear(&mut self) {
         self.moments.clear();
         if self.is_empty() {
@@ -190,7 +189,7 @@ impl Latencies {
         self.waiting_from_ns = u64::MAX;
     }
 
-    /// Whether nothing was counted.
+    /// Returns whether nothing was counted.
     pub fn is_empty(&self) -> bool {
         self.min_ns > self.longest_ns()
     }
@@ -199,32 +198,32 @@ impl Latencies {
         self.max_ns.max(self.open_ns)
     }
 
-    /// How many latencies were counted: a sum over all buckets, so not for the I/O path.
+    /// Returns the number of latencies: a sum over all buckets, so not for the I/O path.
     pub fn count(&self) -> u64 {
         self.buckets.as_slice().iter().sum()
     }
 
-    /// The shortest, exactly, in nanoseconds.
+    /// Returns the exact minimum in nanoseconds.
     pub fn min(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.min_ns)
     }
 
-    /// The longest, exactly, in nanoseconds.
+    /// Returns the exact maximum in nanoseconds.
     pub fn max(&self) -> Option<u64> {
         (!self.is_empty()).then_some(self.longest_ns())
     }
 
-    /// The age in nanoseconds of the youngest I/O that is counted without an answer.
+    /// Returns the age in nanoseconds of the youngest unanswered I/O that is counted.
     pub fn waiting_from(&self) -> Option<u64> {
         (self.waiting_from_ns < u64::MAX).then_some(self.waiting_from_ns)
     }
 
-    /// The exact sum, in nanoseconds.
+    /// Returns the exact sum in nanoseconds.
     pub fn sum(&self) -> u128 {
         u128::from(self.sum_wraps) << 64 | u128::from(self.sum_low_ns)
     }
 
-    /// The exact sum over the count, in nanoseconds.
+    /// Returns the exact mean in nanoseconds.
     pub fn mean(&self) -> Option<f64> {
         (!self.is_empty()).then(|| self.sum() as f64 / self.count() as f64)
     }
@@ -234,14 +233,15 @@ impl Latencies {
         (self.sum_wraps, self.sum_low_ns) = ((sum >> 64) as u64, sum as u64);
     }
 
-    /// The latency in nanoseconds that the share `p` of all I/Os did not exceed, for `p` from 0
-    /// to 1: never too low, at most 0.78 % too high. `None` without samples or for another `p`.
+    /// Returns the latency in nanoseconds that the share `p` of all I/Os did not exceed, for `p`
+    /// from 0 to 1: never too low, at most 0.78 % too high. `None` without samples or for another
+    /// `p`.
     pub fn percentile(&self, p: f64) -> Option<u64> {
         let [found] = self.at([rank(p, self.count())]);
         found
     }
 
-    /// The latencies of the samples of these ranks, which rise: in one pass for all.
+    /// Returns the latencies of the samples with these ascending ranks, in one pass.
     fn at<const N: usize>(&self, ranks: [Option<u64>; N]) -> [Option<u64>; N] {
         let (mut found, mut next, mut seen) = ([None; N], 0, 0);
         for bucket in self.buckets() {
@@ -258,19 +258,19 @@ impl Latencies {
         found
     }
 
-    /// Like [`percentile`](Self::percentile), but `None` unless n·(1−p) ≥ 100: at least 100
-    /// samples must lie above it, or it tells of a handful of I/Os only. A tail, p99 and beyond,
-    /// must be of 50 moments, too, where moments are known.
+    /// Returns [`percentile`](Self::percentile), or `None` unless n·(1−p) ≥ 100: a percentile with
+    /// fewer than 100 samples above it rests on a handful of I/Os. A tail, p99 and beyond, also
+    /// needs 50 moments, if moments are known.
     pub fn supported_percentile(&self, p: f64) -> Option<u64> {
         self.supports(p).then(|| self.percentile(p)).flatten()
     }
 
-    /// Whether there are enough samples, of enough moments, to show the percentile `p`.
+    /// Returns whether there are enough samples, of enough moments, to show the percentile `p`.
     pub fn supports(&self, p: f64) -> bool {
         supports(self.count(), p) && self.tail_moments().is_none_or(|tail| tail.supports(p))
     }
 
-    /// The moments of each tail, if any are known.
+    /// Returns the moments of each tail, if moments are known.
     pub(crate) fn tail_moments(&self) -> Option<TailMoments> {
         let count = self.count();
         if count == 0 || !self.moments.is_known() {
@@ -283,7 +283,7 @@ impl Latencies {
         Some(TailMoments { p99, p99_9, p99_99 })
     }
 
-    /// The buckets that are not empty, from short to long.
+    /// Returns the non-empty buckets, in ascending order of latency.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> + '_ {
         self.buckets.iter().filter(|bucket| bucket.count() != 0).map(|bucket| Bucket {
             from_ns: bucket.start(),
@@ -292,7 +292,7 @@ impl Latencies {
         })
     }
 
-    /// What is shown of it.
+    /// Returns the summary that reports show.
     pub fn summary(&self) -> Latency {
         let count = self.count();
         let moments = self.tail_moments();
@@ -316,66 +316,66 @@ impl Latencies {
     }
 }
 
-/// Which sample, counted from the shortest, is the percentile `p` of so many; `None` without any
-/// and for a `p` that is not from 0 to 1.
+/// Returns the rank, counted from the shortest, of percentile `p` among `count` samples; `None`
+/// without samples or if `p` is not in 0 to 1.
 pub(crate) fn rank(p: f64, count: u64) -> Option<u64> {
-    // Nearest rank: the smallest sample that has a share of at least `p` at or below it. The
-    // tiny cut keeps 0.07 × 100 = 7.000000000000001 at rank 7.
+    // Nearest rank: the smallest sample with a share of at least `p` at or below it. The tiny cut
+    // makes 0.07 × 100 = 7.000000000000001 rank 7.
     let rank = (p * count as f64 * (1.0 - 1e-12)).ceil() as u64;
     (count > 0 && (0.0..=1.0).contains(&p)).then(|| rank.clamp(1, count))
 }
 
-/// Whether `samples` are enough to show the percentile `p` (0 to 1): n·(1−p) ≥ 100.
+/// Returns whether `samples` are enough to show the percentile `p` (0 to 1): n·(1−p) ≥ 100.
 pub fn supports(samples: u64, p: f64) -> bool {
-    // 1 − 0.9999 is a hair below 0.0001 in binary; a millionth of slack keeps n = 1,000,000 in.
+    // 1 − 0.9999 is slightly below 0.0001 in binary; a slack of one millionth admits n = 1,000,000.
     samples as f64 * (1.0 - p) >= SAMPLES_ABOVE * (1.0 - 1e-6)
 }
 
-/// Latencies in nanoseconds, as they stand in a result. `null` where there are too few samples.
+/// Latencies of a result in nanoseconds. `null` if there are too few samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// How many I/Os this rests on.
+    /// Number of I/Os.
     #[serde(default)]
     pub samples: u64,
-    /// The shortest, exactly.
+    /// Exact minimum.
     pub min: Option<u64>,
-    /// The mean, exactly.
+    /// Exact mean.
     pub mean: Option<f64>,
-    /// Half of all I/Os took no longer.
+    /// Median: half of all I/Os took no longer.
     pub p50: Option<u64>,
-    /// 90 % took no longer.
+    /// 90th percentile.
     pub p90: Option<u64>,
-    /// 99 % took no longer.
+    /// 99th percentile.
     pub p99: Option<u64>,
-    /// 99.9 % took no longer.
+    /// 99.9th percentile.
     pub p99_9: Option<u64>,
-    /// 99.99 % took no longer.
+    /// 99.99th percentile.
     pub p99_99: Option<u64>,
-    /// The longest, exactly.
+    /// Exact maximum.
     pub max: Option<u64>,
-    /// In how many moments (of 1.05 ms) an I/O took as long as each tail, or longer: a stall that
-    /// hit many I/Os is one. A tail of fewer than 50 is `null`.
+    /// Number of moments (of 1.05 ms) in which an I/O took as long as each tail, or longer: a stall
+    /// that hit many I/Os is one moment. A tail of fewer than 50 moments is `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moments: Option<TailMoments>,
-    /// The age of the youngest I/O that had no answer, and is counted with the age that it had
-    /// reached. What is not below it is a lower bound: the truth may be longer.
+    /// Age of the youngest unanswered I/O, which is counted with the age that it had reached.
+    /// Latencies at or above this age are lower bounds: the true ones may be longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_from: Option<u64>,
 }
 
 impl Latency {
-    /// Whether a percentile or the maximum of `ns` nanoseconds is a lower bound: I/Os without an
-    /// answer are counted with their age, and a longer latency of theirs could move it.
+    /// Returns whether a percentile or maximum of `ns` nanoseconds is a lower bound: unanswered
+    /// I/Os are counted with their age, and their true latency could move it.
     pub fn at_least(&self, ns: u64) -> bool {
         self.waiting_from.is_some_and(|from| ns >= from)
     }
 
-    /// Whether its samples and moments are enough to show the percentile `p`.
+    /// Returns whether the samples and moments are enough to show the percentile `p`.
     pub fn supports(&self, p: f64) -> bool {
         supports(self.samples, p) && self.moments.is_none_or(|tail| tail.supports(p))
     }
 
-    /// Whether the mean is a lower bound: it is, as soon as one I/O had no answer.
+    /// Returns whether the mean is a lower bound, which a single unanswered I/O makes it.
     pub fn mean_at_least(&self) -> bool {
         self.waiting_from.is_some()
     }
@@ -392,7 +392,7 @@ pub(crate) mod test {
         latencies
     }
 
-    /// Latencies of every order of magnitude.
+    /// Generates latencies of every order of magnitude.
     fn samples() -> impl Strategy<Value = Vec<u64>> {
         let one = (0u32..43, any::<u64>()).prop_map(|(bits, x)| x & ((1 << bits) - 1));
         prop::collection::vec(one, 1..400)

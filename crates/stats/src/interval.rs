@@ -1,6 +1,6 @@
-//! What one worker, or all of them, did between two instants.
+//! Work of one worker, or of all workers, between two instants.
 //!
-//! A worker owns one interval and records into it; a collector takes it every second.
+//! A worker owns one interval and records into it; a collector drains the interval every second.
 
 use block::{Connection, Nanos, Op, Plant, planted};
 
@@ -12,19 +12,19 @@ use crate::run::{SearchedDepth, Waiting};
 /// I/Os of one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// How many were done without a fault.
+    /// Number of I/Os that completed without a fault.
     pub ios: u64,
-    /// How many ended in a fault. They are in none of the other numbers.
+    /// Number of I/Os that ended in a fault. No other field includes them.
     pub errors: u64,
-    /// Bytes that the good ones moved. Not beside `ios`: the compiler would add to both as one
-    /// vector, and the way of a vector through the store buffer takes twice as long.
+    /// Bytes of the I/Os without a fault. Not adjacent to `ios`: the compiler would add to both as
+    /// one vector, which takes twice as long to pass the store buffer.
     pub bytes: u64,
-    /// How long the good ones took.
+    /// Latencies of the I/Os without a fault.
     pub latencies: Latencies,
 }
 
 impl Tally {
-    /// Counts one I/O that was done without a fault.
+    /// Counts one I/O that completed without a fault.
     #[inline]
     pub fn record(&mut self, len_bytes: u32, latency: Nanos) {
         self.ios += 1;
@@ -32,7 +32,7 @@ impl Tally {
         self.latencies.record(latency.0);
     }
 
-    /// Counts everything that `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Tally) {
         self.ios += other.ios;
         self.bytes += other.bytes;
@@ -40,28 +40,28 @@ impl Tally {
         self.latencies.merge(&other.latencies);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears all counts and retains the memory.
     pub fn clear(&mut self) {
         (self.ios, self.bytes, self.errors) = (0, 0, 0);
         self.latencies.clear();
     }
 }
 
-/// What an open loop knows beside the response times, which count from the planned starts.
+/// Figures of an open loop in addition to response times, which count from the planned starts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paced {
-    /// From the actual start to the end: what the volume took.
+    /// Service time: from the actual start to the end.
     pub service: Latencies,
-    /// From the planned start to the actual one: how far the schedule was missed.
+    /// Lag: from the planned start to the actual one.
     pub lag: Latencies,
-    /// I/Os that began late because all that may be outstanding were.
+    /// I/Os that started late because the queue depth was reached.
     pub missed: u64,
-    /// I/Os whose planned start came, and that never began: all that may be outstanding were.
+    /// I/Os whose planned start passed and that never started, because the queue depth was reached.
     pub backlog: Waiting,
 }
 
 impl Paced {
-    /// Counts everything that `other` counted.
+    /// Adds the counts of `other`.
     pub fn merge(&mut self, other: &Paced) {
         self.service.merge(&other.service);
         self.lag.merge(&other.lag);
@@ -69,7 +69,7 @@ impl Paced {
         self.backlog.add(other.backlog);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears all counts and retains the memory.
     pub fn clear(&mut self) {
         self.service.clear();
         self.lag.clear();
@@ -78,55 +78,56 @@ impl Paced {
     }
 }
 
-/// Everything that was done in a span of time. Memory is taken by [`new`](Self::new) only.
+/// All work in a span of time. Only [`new`](Self::new) allocates memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Interval {
     /// Reads.
     pub read: Tally,
-    /// Writes, including those of zeroes.
+    /// Writes, including write-zeroes commands.
     pub write: Tally,
     /// Trims: they move no data.
     pub trim: Tally,
-    /// Flushes. They are counted apart: no I/O of another kind, no rate and no latency of all has
-    /// them, as with fio.
+    /// Flushes. They are counted separately: as in fio, no I/O count, rate or total latency
+    /// includes them.
     pub flush: Tally,
     /// The open moment of the latencies, and the settled ones of all directions together.
     moment: u64,
     moments: Moments,
-    /// Where the span begins; later than `end` as long as there is none.
+    /// Beginning of the span; later than `end` as long as there is no span.
     pub start: Nanos,
-    /// Where it ends.
+    /// End of the span.
     pub end: Nanos,
-    /// The number of outstanding I/Os, integrated over time: outstanding × nanoseconds. An I/O is
-    /// outstanding from the instant that its latency counts from: submission, or in an open loop
-    /// its planned start.
+    /// Number of I/Os in flight, integrated over time: I/Os × nanoseconds. An I/O counts from the
+    /// same instant as its latency: submission, or in an open loop its planned start.
     pub outstanding_ns: u128,
-    /// What of `outstanding_ns` no latency in this span stands for, less what latencies in it
-    /// count of the time before: ages of the I/Os in flight at its end, less those at its start,
-    /// and how long the I/Os took that ended in a fault. Without it, an I/O that was in flight for
-    /// long at an end of a window would look like an error of accounting.
+    /// Part of `outstanding_ns` that is in no latency of this span, less the part of its latencies
+    /// that lies before the span: ages of the I/Os in flight at the end of the span, less those at
+    /// its start, and durations of the I/Os that ended in a fault. Without this term, a long I/O in
+    /// flight at an end of a window would look like an error of accounting.
     pub unsettled_ns: i128,
-    /// What of `outstanding_ns` lies before the span: an I/O that waited for its beginning counts
-    /// from its planned start when it begins. What it had waited by the end of a span is in the
-    /// `outstanding_ns` of that one, and here in the next.
+    /// Part of `outstanding_ns` that lies before the span: an I/O that waited to start counts from
+    /// its planned start once it starts. Its wait by the end of a span is in `outstanding_ns` of
+    /// that span, and in this field in the next.
     pub before_ns: u128,
-    /// Age of the oldest I/O that has no answer at its end, from its planned start on; of several
-    /// workers the greatest, and 0 where none is in flight.
+    /// Age of the oldest unanswered I/O at the end of the span, from its planned start; for several
+    /// workers the maximum, and 0 if none is in flight.
     pub oldest_ns: u64,
-    /// Present where I/Os begin by the clock.
+    /// Figures of an open loop; `None` in a closed loop.
     pub paced: Option<Box<Paced>>,
-    /// Writes that went elsewhere, because one was in flight at their place and data are compared.
+    /// Writes that were moved to another offset, because one was in flight at theirs and data are
+    /// compared.
     pub displaced: u64,
-    /// Which I/Os ended in a fault, and why.
+    /// Failed I/Os, with their causes.
     pub failures: Failures,
-    /// I/Os that had no answer when the worker ended. They are in the latencies with their age.
+    /// Unanswered I/Os when the worker ended. Latencies include them with their age.
     pub waiting: Waiting,
-    /// What became of the connection; of several workers in all.
+    /// Events of the connection; for several workers the sum.
     pub connection: Connection,
-    /// The depth at its end, where it is searched; of several workers the latest.
+    /// Queue depth at the end of the span, if the depth is searched; for several workers the
+    /// latest.
     pub searched: Option<SearchedDepth>,
-    /// Bytes that were read and written in ramps of groups: no figure has them, and the devices'
-    /// counters do. Less than nothing where those of an earlier span are in figures after all.
+    /// Bytes read and written in ramps of groups: no figure includes them, and the devices'
+    /// counters do. Negative if bytes of an earlier span are in figures after all.
     pub ramp_bytes: [i64; 2],
 }
 
@@ -137,7 +138,7 @@ impl Default for Interval {
 }
 
 impl Interval {
-    /// Nothing in no time.
+    /// Creates an empty interval of no length.
     pub fn new() -> Interval {
         let tally = Tally::default;
         Interval {
@@ -163,12 +164,12 @@ impl Interval {
         }
     }
 
-    /// Nothing in no time, with memory for what an open loop knows.
+    /// Creates an empty interval of no length, with memory for the figures of an open loop.
     pub fn paced() -> Interval {
         Interval { paced: Some(Box::default()), ..Interval::new() }
     }
 
-    /// The tally that `op` belongs to.
+    /// Returns the tally that `op` belongs to.
     #[inline]
     pub fn tally(&mut self, op: Op) -> &mut Tally {
         match op {
@@ -179,7 +180,7 @@ impl Interval {
         }
     }
 
-    /// Says what time it is for the latencies that are recorded next.
+    /// Sets the time of the latencies that are recorded next.
     #[inline]
     pub fn turn(&mut self, now: Nanos) {
         let moment = moments::number(now.0);
@@ -198,12 +199,12 @@ impl Interval {
         [&mut self.read, &mut self.write, &mut self.trim, &mut self.flush].into_iter()
     }
 
-    /// Latencies of I/Os, without flushes.
+    /// Returns the tallies of I/Os, without flushes.
     fn tallies(&self) -> [&Tally; 3] {
         [&self.read, &self.write, &self.trim]
     }
 
-    /// Counts the moments so far, of which all workers' latencies are here.
+    /// Counts the moments so far; these contain the latencies of all workers.
     pub(crate) fn settle(&mut self) {
         let mut all = Moments::new();
         self.tallies().iter().for_each(|tally| tally.latencies.add_moments(&mut all));
@@ -212,13 +213,13 @@ impl Interval {
         self.tallies_mut().for_each(|tally| tally.latencies.settle());
     }
 
-    /// Counts one I/O that was done without a fault.
+    /// Counts one I/O that completed without a fault.
     #[inline]
     pub fn record(&mut self, op: Op, len_bytes: u32, latency: Nanos) {
         self.tally(op).record(len_bytes, latency);
     }
 
-    /// Counts one I/O that ended in a fault after `latency`. `words` says what its cause means.
+    /// Counts one I/O that ended in a fault after `latency`. `words` returns the text of its cause.
     #[cold]
     pub fn record_failure(
         &mut self,
@@ -234,8 +235,7 @@ impl Interval {
         self.failures.note(failed, words);
     }
 
-    /// Counts one I/O that failed because it was not answered: after `age` nobody waits for it any
-    /// more. Its latency is no shorter.
+    /// Counts one I/O that timed out after `age`. Its true latency is no shorter.
     #[cold]
     pub fn record_unanswered(
         &mut self,
@@ -249,8 +249,8 @@ impl Interval {
         self.failures.note(failed, words);
     }
 
-    /// Counts `n` I/Os that have no answer after `age`: their latencies are no shorter. Those that
-    /// never `began` are the backlog of an open loop.
+    /// Counts `n` unanswered I/Os of `age`: their true latencies are no shorter. I/Os that never
+    /// `began` are the backlog of an open loop.
     #[cold]
     pub fn record_waiting(&mut self, op: Op, age: Nanos, n: u64, began: bool) {
         self.tally(op).latencies.record_waiting(age.0, n);
@@ -264,7 +264,7 @@ impl Interval {
         }
     }
 
-    /// Counts a moment of its own for an I/O without an answer after `age`.
+    /// Counts a separate moment for an unanswered I/O of `age`.
     #[cold]
     pub fn note_moment(&mut self, op: Op, age: Nanos) {
         self.tally(op).latencies.moments.note_one(age.0);
@@ -273,7 +273,7 @@ impl Interval {
         }
     }
 
-    /// Says that `outstanding` I/Os were in flight for `span`.
+    /// Adds `outstanding` I/Os in flight for `span`.
     #[inline]
     pub fn record_outstanding(&mut self, outstanding: u64, span: Nanos) {
         self.outstanding_ns += u128::from(outstanding) * u128::from(span.0);
@@ -305,9 +305,9 @@ impl Interval {
         }
     }
 
-    /// Adds what came of I/Os of this span after its end: `late` begins there, and nothing new was
-    /// begun in it. How long they took counts, and how many failed or had no answer; neither rates
-    /// nor the mean number of outstanding I/Os do.
+    /// Adds the completions of this span's I/Os after its end: `late` begins there, and no I/O
+    /// started in it. Latencies, failures and unanswered I/Os count; rates and the mean number of
+    /// I/Os in flight do not.
     pub fn merge_late(&mut self, late: &Interval) {
         self.read.latencies.merge(&late.read.latencies);
         self.write.latencies.merge(&late.write.latencies);
@@ -316,15 +316,15 @@ impl Interval {
         self.moments.merge(&late.moments, 0);
         self.merge_failures(late);
         self.waiting.add(late.waiting);
-        // What was outstanding behind the end is in their latencies, and in nothing else.
+        // I/Os in flight past the end are in their latencies, and in nothing else.
         self.unsettled_ns += late.unsettled_ns - late.outstanding_ns();
         if let (Some(ours), Some(theirs)) = (&mut self.paced, &late.paced) {
             ours.merge(theirs);
         }
     }
 
-    /// Adds what failed in `other` and which connections were lost, and nothing else: what came of
-    /// I/Os of this span after its end.
+    /// Adds only the failures and lost connections of `other`: I/Os of this span that completed
+    /// after its end.
     pub fn merge_failures(&mut self, other: &Interval) {
         self.read.errors += other.read.errors;
         self.write.errors += other.write.errors;
@@ -334,7 +334,7 @@ impl Interval {
         self.connection += other.connection;
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears all counts and retains the memory.
     pub fn clear(&mut self) {
         self.read.clear();
         self.write.clear();
@@ -356,7 +356,7 @@ impl Interval {
         }
     }
 
-    /// Forgets what was done in a ramp, but for the bytes that devices counted.
+    /// Clears the counts of a ramp, except for the bytes that devices counted.
     pub fn forget_ramp(&mut self) {
         let [read, written] = self.ramp_bytes;
         let bytes = [&self.read, &self.write].map(|tally| tally.bytes as i64);
@@ -364,67 +364,67 @@ impl Interval {
         self.ramp_bytes = [read + bytes[0], written + bytes[1]];
     }
 
-    /// Counts a ramp that was forgotten after all.
+    /// Adds the counts of a ramp that was cleared.
     pub fn take_back(&mut self, ramp: &Interval) {
         self.merge(ramp);
         self.ramp_bytes[0] -= ramp.read.bytes as i64;
         self.ramp_bytes[1] -= ramp.write.bytes as i64;
     }
 
-    /// Length of the span in seconds.
+    /// Returns the length of the span in seconds.
     pub fn seconds(&self) -> f64 {
         self.end.since(self.start).as_secs_f64()
     }
 
-    /// I/Os of all directions that were done without a fault; flushes are none.
+    /// Returns the I/Os of all directions that completed without a fault, flushes excluded.
     pub fn ios(&self) -> u64 {
         self.read.ios + self.write.ios + self.trim.ios
     }
 
-    /// I/Os and flushes that were done without a fault.
+    /// Returns the I/Os and flushes that completed without a fault.
     pub fn completed(&self) -> u64 {
         self.ios() + self.flush.ios
     }
 
-    /// Bytes read and written.
+    /// Returns the bytes of all directions.
     pub fn bytes(&self) -> u64 {
         self.read.bytes + self.write.bytes + self.trim.bytes
     }
 
-    /// I/Os and flushes that ended in a fault.
+    /// Returns the I/Os and flushes that ended in a fault.
     pub fn errors(&self) -> u64 {
         self.read.errors + self.write.errors + self.trim.errors + self.flush.errors
     }
 
-    /// I/Os per second; zero without a span.
+    /// Returns the IOPS; zero without a span.
     pub fn iops(&self) -> f64 {
         per(self.ios() as f64, self.seconds())
     }
 
-    /// Bytes per second; zero without a span.
+    /// Returns the bytes per second; zero without a span.
     pub fn bytes_per_second(&self) -> f64 {
         per(self.bytes() as f64, self.seconds())
     }
 
-    /// The number of outstanding I/Os, integrated over the time of this span only; below zero by as
-    /// much as what it began with was estimated too high.
+    /// Returns the number of I/Os in flight, integrated over the time of this span only; negative
+    /// by the amount by which the estimate at its start was too high.
     pub fn outstanding_ns(&self) -> i128 {
         self.outstanding_ns as i128 - self.before_ns as i128
     }
 
-    /// Mean number of outstanding I/Os; zero without a span.
+    /// Returns the mean number of I/Os in flight; zero without a span.
     pub fn mean_outstanding(&self) -> f64 {
         per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
     }
 
-    /// Latencies of all I/Os and flushes, for what is outstanding is both. Allocates.
+    /// Returns the latencies of all I/Os and flushes, as both count as in flight. Allocates.
     pub fn all_latencies(&self) -> Latencies {
         let mut all = self.latencies();
         all.merge(&self.flush.latencies);
         all
     }
 
-    /// Latencies of all I/Os in one histogram. Allocates.
+    /// Returns the latencies of all I/Os in one histogram. Allocates.
     pub fn latencies(&self) -> Latencies {
         let mut all = self.read.latencies.clone();
         all.merge(&self.write.latencies);
@@ -438,7 +438,7 @@ impl Interval {
     }
 }
 
-/// `amount / unit`, and zero where there is no unit: results hold no NaN.
+/// Returns `amount / unit`, and zero if there is no unit: results hold no NaN.
 pub(crate) fn per(amount: f64, unit: f64) -> f64 {
     if unit > 0.0 { amount / unit } else { 0.0 }
 }
@@ -467,7 +467,7 @@ mod test {
         interval.record_outstanding(1, Nanos::from_secs(1));
         assert_eq!((interval.read.ios, interval.write.ios, interval.flush.ios), (2, 1, 1));
         assert_eq!((interval.bytes(), interval.errors(), interval.completed()), (5120, 1, 4));
-        // Three I/Os in two seconds, and a flush beside them.
+        // Three I/Os in two seconds, and a flush.
         assert_eq!((interval.iops(), interval.mean_outstanding()), (1.5, 2.0));
         assert_eq!(interval.unsettled_ns, 500_000_000);
         assert_eq!((interval.latencies().count(), interval.all_latencies().count()), (3, 4));
@@ -507,7 +507,7 @@ mod test {
         let mut whole = of(1);
         whole.merge(&ramp);
         assert_eq!((whole.bytes(), whole.ramp_bytes), (512, [2048, 4096]));
-        // Its worker ended within the ramp: that is what it measured.
+        // The worker ended within the ramp, so the ramp is its measurement.
         whole.take_back(&kept);
         assert_eq!((whole.read.bytes, whole.write.bytes), (2560, 4096));
         assert_eq!(whole.ramp_bytes, [0, 0]);

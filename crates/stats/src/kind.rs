@@ -1,26 +1,26 @@
-//! How a figure is known, where it was not counted in a run of our own.
+//! Provenance of a figure that was not counted in a run of our own.
 
 use serde::{Deserialize, Serialize};
 
-/// How a figure is known, the surest first: what rests on several figures is of the greatest of
-/// their kinds.
+/// Provenance of a figure, the most certain first: a figure derived from several others has the
+/// greatest of their kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// The maker, or a standard, says so.
+    /// Published by the manufacturer or a standard.
     Spec,
-    /// Somebody measured it.
+    /// Measured by a third party.
     Measured,
-    /// It follows from other figures by arithmetic.
+    /// Derived from other figures by arithmetic.
     Derived,
-    /// It was chosen so that a model meets a published result.
+    /// Chosen so that a model meets a published result.
     Fit,
-    /// Somebody supposes it.
+    /// Assumed.
     Guess,
 }
 
 impl Kind {
-    /// The word for it.
+    /// Returns the word for the kind.
     pub fn word(self) -> &'static str {
         match self {
             Kind::Spec => "spec",

@@ -1,8 +1,8 @@
-//! Numbers: how often, how much, how long, and whether to believe it.
+//! Counts, amounts, latencies, and the checks of their validity.
 //!
 //! A worker records into an [`Interval`]; a [`Collector`] merges the intervals of all workers,
-//! second by second; a [`RunResult`] is what remains. Histograms are merged and percentiles are
-//! taken from the merged ones: they are never averaged. The honesty checks in [`verdict`] are
+//! second by second; a [`RunResult`] is the outcome. Histograms are merged, and percentiles are
+//! computed from the merged histogram, never averaged. The honesty checks in [`verdict`] are
 //! functions of numbers. Nothing here does I/O or reads a clock.
 
 #![forbid(unsafe_code)]

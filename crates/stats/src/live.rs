@@ -1,7 +1,7 @@
-//! What a run shows while it runs.
+//! Views of a run in progress.
 //!
-//! The runner calls a [`Live`] view; it does not know what the view looks like. The views are in
-//! the `report` crate.
+//! The runner calls a [`Live`] view without knowledge of its form. The views are in the `report`
+//! crate.
 
 mod counts;
 
@@ -12,95 +12,96 @@ use crate::run::{Job, Origin, RunResult};
 
 pub use self::counts::{Counts, DirectionCounts, EDGES, EDGES_NS};
 
-/// Seconds of the past that a view shows.
+/// Length of the history that a view shows, in seconds.
 pub const HISTORY_SECONDS: usize = 60;
 
 /// A view of a run in progress, called from the thread that collects: never on the I/O path.
 pub trait Live {
-    /// The view around which this one is, if any: it gets all calls that this one does not take.
+    /// Returns the wrapped view, if any: it receives all calls that this view does not override.
     fn inner(&mut self) -> Option<&mut dyn Live> {
         None
     }
 
-    /// The run is about to begin.
+    /// Announces that the run is about to begin.
     fn start(&mut self, about: &About) {
         self.inner().into_iter().for_each(|view| view.start(about));
     }
 
-    /// A second has passed. Each stop request is answered by one [`Action::Stop`]; a second one
-    /// means: at once, without draining.
+    /// Reports the past second. Each stop request is answered by one [`Action::Stop`]; a second one
+    /// stops the run at once, without draining.
     fn update(&mut self, snapshot: &Snapshot) -> Action {
         self.inner().map_or(Action::Continue, |view| view.update(snapshot))
     }
 
-    /// Called as often as the runner can, some ten times a second, so that keys are answered
-    /// between updates.
+    /// Polls for keys: called as often as the runner can, about ten times a second, so that keys
+    /// are answered between updates.
     fn poll(&mut self) -> Action {
         self.inner().map_or(Action::Continue, Live::poll)
     }
 
-    /// Whether the result as it would be now is wanted; asked each second of the measured window.
+    /// Returns whether the view wants the interim result; called each second of the measured
+    /// window.
     fn wants_result(&mut self) -> bool {
         self.inner().is_some_and(Live::wants_result)
     }
 
-    /// Keeps interim results for a process that is killed.
+    /// Saves interim results in case the process is killed.
     fn keep(&mut self, so_far: RunResult) {
         if let Some(view) = self.inner() {
             view.keep(so_far);
         }
     }
 
-    /// Whether each worker's own second is wanted in the next snapshot: that costs a summary of its
-    /// latencies each.
+    /// Returns whether the view wants each worker's second in the next snapshot, at the cost of one
+    /// latency summary per worker.
     fn wants_workers(&mut self) -> bool {
         self.inner().is_some_and(Live::wants_workers)
     }
 
-    /// How the checks stand by a result so far, of which the view gets no more than this look.
+    /// Shows the honesty checks of an interim result. The view must not retain the result.
     fn judged(&mut self, so_far: &RunResult) {
         self.inner().into_iter().for_each(|view| view.judged(so_far));
     }
 
-    /// What failed in the run that is about to end, the earliest kind first.
+    /// Reports the failures of the run that is about to end, the earliest kind first.
     fn failed(&mut self, failures: &[Failure]) {
         self.inner().into_iter().for_each(|view| view.failed(failures));
     }
 
-    /// The run has ended: the view gives the terminal back.
+    /// Reports that the run has ended: the view releases the terminal.
     fn end(&mut self) {
         self.inner().into_iter().for_each(Live::end);
     }
 
-    /// What it came to, with all checks; called once behind [`end`](Self::end), if at all.
+    /// Reports the final result with all checks; called at most once, after [`end`](Self::end).
     fn finished(&mut self, result: &RunResult) {
         self.inner().into_iter().for_each(|view| view.finished(result));
     }
 }
 
-/// What the user wants.
+/// Request of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Go on.
+    /// Continue the run.
     Continue,
     /// Stop, drain and write the result.
     Stop,
 }
 
-/// What does not change during a run.
+/// Facts that do not change during a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct About {
-    /// What kind of job it is.
+    /// Kind of the job.
     pub job: Job,
-    /// How the numbers come about.
+    /// Origin of the numbers.
     pub origin: Origin,
-    /// As in the result: the least sure kind of the figures that they rest on.
+    /// Least certain kind of the figures used for the numbers, as in the result.
     pub kind: Option<Kind>,
-    /// Logical processors of the host.
+    /// Number of logical CPUs of the host.
     pub cores: u32,
 }
 
-/// Where a run stands.
+/// Phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Before the measured window: caches, windows and queues fill.
@@ -108,12 +109,12 @@ pub enum Phase {
     Ramp,
     /// In the measured window.
     Run,
-    /// After it: I/Os in flight are completed.
+    /// After the measured window: I/Os in flight are completed.
     Drain,
 }
 
 impl Phase {
-    /// The word for it.
+    /// Returns the word for the phase.
     pub fn word(self) -> &'static str {
         match self {
             Phase::Ramp => "ramp",
@@ -128,9 +129,9 @@ impl Phase {
 pub struct Snapshot {
     /// Seconds since the phase began.
     pub t_s: f64,
-    /// Which phase.
+    /// Phase of the run.
     pub phase: Phase,
-    /// Seconds until the phase ends; `None` when nobody knows.
+    /// Seconds until the phase ends; `None` if unknown.
     pub seconds_left: Option<f64>,
     /// I/Os per second.
     pub iops: f64,
@@ -140,45 +141,45 @@ pub struct Snapshot {
     pub bytes_per_second: f64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
-    /// What the run has done since it began, the ramp included.
+    /// Counters since the run began, the ramp included.
     pub counts: Counts,
-    /// Each target, or each volume of local storage.
+    /// Rate of each target, or of each volume of local storage.
     pub targets: Vec<TargetRate>,
-    /// Each worker by itself; empty unless [`Live::wants_workers`].
+    /// Second of each worker; empty unless [`Live::wants_workers`].
     pub workers: Vec<WorkerSecond>,
-    /// Processor time.
+    /// CPU time.
     pub cpu: LiveCpu,
     /// Failed I/Os since the run began.
     pub errors: u64,
     /// Connections that were lost since the run began.
     pub connections_lost: u64,
-    /// Connections that were made again since the run began.
+    /// Reconnects since the run began.
     pub reconnects: u64,
     /// Mean number of I/Os in flight.
     pub outstanding: f64,
-    /// For how long the oldest I/O has had no answer, in nanoseconds; `None` while nothing waits.
+    /// Age of the oldest unanswered I/O, in nanoseconds; `None` if no I/O is in flight.
     pub oldest_ns: Option<u64>,
     /// I/Os per second of up to [`HISTORY_SECONDS`] past seconds, the oldest first.
     pub history: Vec<f64>,
 }
 
-/// How fast one target was.
+/// Rate of one target.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetRate {
-    /// Its name.
+    /// Name of the target.
     pub name: String,
     /// I/Os per second.
     pub iops: f64,
 }
 
-/// What one worker did in its last second.
+/// Latest second of one worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkerSecond {
-    /// As "manager 1 worker 3".
+    /// Name, such as "manager 1 worker 3".
     pub name: String,
-    /// URI of the volume it drives.
+    /// URI of the volume that the worker drives.
     pub volume: String,
-    /// Target that serves it; empty for local storage.
+    /// Target that serves the volume; empty for local storage.
     pub target: String,
     /// I/Os per second.
     pub iops: f64,
@@ -188,25 +189,25 @@ pub struct WorkerSecond {
     pub errors: u64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
-    /// For how long its oldest I/O has had no answer, in nanoseconds; 0 while nothing waits.
+    /// Age of the worker's oldest unanswered I/O, in nanoseconds; 0 if no I/O is in flight.
     pub oldest_ns: u64,
 }
 
-/// Processor time of the last second. "Cores" are CPU seconds per second.
+/// CPU time of the last second. "Cores" are CPU seconds per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LiveCpu {
-    /// Cores that the workers used.
+    /// CPU cores that the workers used.
     pub initiator_cores: Option<f64>,
-    /// Cores that the targets on this host used.
+    /// CPU cores that the targets on this host used.
     pub target_cores: Option<f64>,
-    /// Use of the whole host, 0 to 100.
+    /// CPU usage of the whole host, 0 to 100.
     pub host_percent: Option<f64>,
-    /// Use of each logical processor, 0 to 100.
+    /// Usage of each logical CPU, 0 to 100.
     pub per_core_percent: Vec<f64>,
 }
 
 impl LiveCpu {
-    /// Cores of initiator and target together; `None` when neither is known.
+    /// Returns the cores of initiator and target together; `None` if neither is known.
     pub fn cores(&self) -> Option<f64> {
         match (self.initiator_cores, self.target_cores) {
             (None, None) => None,

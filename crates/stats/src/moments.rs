@@ -1,10 +1,10 @@
-//! Moments: in how many milliseconds an I/O took how long. A stall that hits fifty I/Os at once is
-//! one event for a tail, and so it is counted here.
+//! Moments: the number of milliseconds that contain an I/O of at least a given latency. A stall
+//! that hits fifty I/Os at once is one event for a tail, and is counted as one here.
 //!
-//! Counting costs an I/O nothing: [`Latencies`](crate::Latencies) compares each with the longest so
-//! far anyway, and here that is the longest of the open millisecond. Once in a millisecond the
-//! worker stores it (about 10 ns). Stretches of consecutive I/Os above each level would need the
-//! order of all I/Os, which is two more stores for each, as much as the histogram takes.
+//! Counting costs an I/O nothing: [`Latencies`](crate::Latencies) compares each latency with the
+//! maximum so far anyway, which here is the maximum of the open millisecond. Once per millisecond
+//! the worker stores it (about 10 ns). Runs of consecutive I/Os above each level would need the
+//! order of all I/Os, which is two more stores per I/O, as much as the histogram costs.
 
 use std::collections::BTreeMap;
 
@@ -15,46 +15,46 @@ use crate::histogram::{GROUPING_POWER, LONGEST_NS};
 
 /// Length of a moment: 2²⁰ ns, 1.05 ms, as a power of two.
 const MOMENT_BITS: u32 = 20;
-/// Moments of an interval, 2.1 s: a collector that looks each second may be late by one. Later ones
-/// are counted as the last.
+/// Number of moments per interval, 2.1 s: a collector that runs every second may be one second
+/// late. Later moments count as the last one.
 const MOMENTS: usize = 2048;
-/// Moments that a tail rests on at least: as many as a hundred I/Os above it are, if not even two
-/// of them come from one event on average.
+/// Minimum number of moments of a tail: as many as a hundred I/Os above it represent if fewer than
+/// two of them come from one event on average.
 pub const MOMENTS_ABOVE: u64 = 50;
 /// The lowest percentile that is a tail.
 const TAIL: f64 = 0.99;
-/// Number of no moment.
+/// Marker for no moment.
 pub(crate) const NONE: u64 = u64::MAX;
 
-/// The longest latency of each moment.
+/// Longest latency of each moment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Moments {
     /// The open moment.
     open: u64,
     /// Moment of the first of `longest`.
     first: u64,
-    /// Bucket of the longest latency, and one more; 0 without an I/O.
+    /// Bucket of the longest latency, plus one; 0 without an I/O.
     longest: Box<[u16]>,
-    /// Some of `longest` are not of the moments that were open here.
+    /// True if `longest` includes moments that were not opened by this value.
     is_merged: bool,
-    /// Settled moments, by the bucket of their longest.
+    /// Number of settled moments, by the bucket of their longest latency.
     settled: BTreeMap<u16, u64>,
 }
 
 /// Moments in which an I/O took as long as a percentile, or longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TailMoments {
-    /// Moments above p99.
+    /// Number of moments above p99.
     pub p99: u64,
-    /// Moments above p99.9.
+    /// Number of moments above p99.9.
     pub p99_9: u64,
-    /// Moments above p99.99.
+    /// Number of moments above p99.99.
     pub p99_99: u64,
 }
 
 impl TailMoments {
-    /// Those of the percentile `p`, of one between two tails those of the lower one; `None` where
-    /// it is no tail.
+    /// Returns the number of moments above the percentile `p`, or above the next lower tail
+    /// percentile; `None` if `p` is below all of them.
     pub fn of(&self, p: f64) -> Option<u64> {
         match p {
             p if p < TAIL => None,
@@ -64,7 +64,7 @@ impl TailMoments {
         }
     }
 
-    /// The greater of each.
+    /// Returns the maximum of each field.
     pub fn most(self, other: TailMoments) -> TailMoments {
         TailMoments {
             p99: self.p99.max(other.p99),
@@ -73,24 +73,24 @@ impl TailMoments {
         }
     }
 
-    /// Whether they are enough to show the percentile `p`: a tail needs 50.
+    /// Returns whether the moments are enough to show the percentile `p`: a tail needs 50.
     pub fn supports(&self, p: f64) -> bool {
         self.of(p).is_none_or(|moments| moments >= MOMENTS_ABOVE)
     }
 }
 
-/// Number of the moment of an instant.
+/// Returns the number of the moment at an instant.
 pub fn moment(now: Nanos) -> u64 {
     number(now.0)
 }
 
-/// Number of the moment that so many nanoseconds lead to.
+/// Returns the number of the moment at `now_ns` nanoseconds.
 #[inline]
 pub(crate) fn number(now_ns: u64) -> u64 {
     now_ns >> MOMENT_BITS
 }
 
-/// Number of a latency's bucket.
+/// Returns the number of a latency's bucket.
 fn bucket(ns: u64) -> u16 {
     const SMALL: u32 = GROUPING_POWER as u32 + 1;
     let ns = ns.min(LONGEST_NS);
@@ -107,17 +107,17 @@ impl Moments {
         Moments { open: NONE, first: NONE, longest, is_merged: false, settled: BTreeMap::new() }
     }
 
-    /// Whether no moment is open.
+    /// Returns whether no moment is open.
     pub(crate) fn is_closed(&self) -> bool {
         self.open == NONE
     }
 
-    /// Whether this moment is open.
+    /// Returns whether this moment is open.
     pub(crate) fn is_open(&self, number: u64) -> bool {
         self.open == number
     }
 
-    /// Whether any is known.
+    /// Returns whether any moment is known.
     pub(crate) fn is_known(&self) -> bool {
         self.first != NONE || !self.settled.is_empty()
     }
@@ -132,31 +132,32 @@ impl Moments {
         }
     }
 
-    /// Counts a moment beside those that were begun, with its longest latency.
+    /// Counts one moment in addition to those opened here, with its longest latency.
     pub(crate) fn note_one(&mut self, longest_ns: u64) {
         *self.settled.entry(bucket(longest_ns)).or_default() += 1;
     }
 
-    /// Stores the longest latency of the open moment; 0 if nothing came back in it.
+    /// Stores the longest latency of the open moment; 0 if no I/O completed in it.
     fn note(&mut self, longest_ns: u64) {
         if self.open == NONE || longest_ns == 0 {
             return;
         }
         let (at, longest) = (self.open - self.first, bucket(longest_ns) + 1);
-        // A store alone does not wait for memory, which this is after a millisecond.
+        // A plain store does not wait for the cache line, which is cold after a millisecond.
         match self.longest.get_mut(at as usize) {
             Some(place) if at < MOMENTS as u64 - 1 && !self.is_merged => *place = longest,
             _ => put(&mut self.longest, at, longest),
         }
     }
 
-    /// Adds moments of the same time, or later ones. `longest_ns` is that of their open one.
+    /// Adds moments of the same time, or later ones. `longest_ns` is the longest latency of the
+    /// open moment of `other`.
     pub(crate) fn merge(&mut self, other: &Moments, longest_ns: u64) {
         other.settled.iter().for_each(|(at, count)| *self.settled.entry(*at).or_default() += count);
         self.merge_single(other, longest_ns);
     }
 
-    /// Adds those only that are not settled.
+    /// Adds only the moments that are not settled.
     pub(crate) fn merge_single(&mut self, other: &Moments, longest_ns: u64) {
         if other.first == NONE {
             return;
@@ -178,7 +179,7 @@ impl Moments {
         }
     }
 
-    /// Counts what is known of single moments, which are over for all: no later latency is of them.
+    /// Counts single moments, which are over for all workers: no later latency belongs to them.
     pub(crate) fn settle(&mut self, longest_ns: u64) {
         self.note(longest_ns);
         if self.first == NONE {
@@ -191,7 +192,7 @@ impl Moments {
         (self.open, self.first, self.is_merged) = (NONE, NONE, false);
     }
 
-    /// Forgets everything, keeps the memory.
+    /// Clears all counts and retains the memory.
     pub(crate) fn clear(&mut self) {
         if self.first != NONE {
             self.longest.fill(0);
@@ -200,13 +201,14 @@ impl Moments {
         self.settled.clear();
     }
 
-    /// Settled moments whose longest latency is in the bucket of `ns`, or in a later one.
+    /// Returns the settled moments whose longest latency is in the bucket of `ns`, or in a later
+    /// one.
     pub(crate) fn from(&self, ns: u64) -> u64 {
         self.settled.range(bucket(ns)..).map(|(_, count)| count).sum()
     }
 }
 
-/// Raises the longest of a moment.
+/// Raises the longest latency of a moment to `value`.
 fn put(longest: &mut [u16], at: u64, value: u16) {
     let at = usize::try_from(at).unwrap_or(usize::MAX).min(MOMENTS - 1);
     longest[at] = longest[at].max(value);
@@ -217,7 +219,7 @@ mod test {
     use super::*;
     use crate::histogram::Latencies;
 
-    /// I/Os, each with its end in milliseconds and how long it took.
+    /// Records I/Os, each with its end in milliseconds and its latency in nanoseconds.
     fn of(ios: &[(u64, u64)]) -> Latencies {
         let mut latencies = Latencies::new();
         for (end_ms, ns) in ios {
@@ -243,7 +245,7 @@ mod test {
 
     #[test]
     fn what_a_stall_hits_at_once_is_one_moment() {
-        // Three stalls of 50 I/Os each among 100,000 of 100 µs; then as many by themselves.
+        // Three stalls of 50 I/Os each among 100,000 of 100 µs; then as many separate slow I/Os.
         let quick = |at: u64| (at / 100, 100_000);
         let mut ios: Vec<(u64, u64)> = (0..100_000).map(quick).collect();
         let mut alone = ios.clone();
@@ -270,11 +272,11 @@ mod test {
         all.settle();
         let from = |ns| all.moments.from(ns);
         assert_eq!([1, 31, 41, 91, 1000].map(from), [4, 3, 2, 1, 0]);
-        // A collector that looks late loses none, but they are one.
+        // A collector that runs late loses no moments, but merges them into one.
         let mut late = of(&[(1, 10), (5_000_000, 20), (5_000_001, 30)]);
         late.settle();
         assert_eq!(late.moments.from(10), 2);
-        // Later moments add up, and those of nobody are not known.
+        // Later moments add up, and an empty histogram has none.
         all.merge(&late);
         assert_eq!(all.moments.from(1), 6);
         assert_eq!(Latencies::new().summary().moments, None);

@@ -2,7 +2,7 @@
 
 use crate::buckets::{Buckets, Span};
 
-/// A span and the one that follows it, as one.
+/// Merges a span with the one that follows it.
 pub(crate) fn joined(mut one: Span, next: &Span) -> Span {
     one.to_s = next.to_s;
     one.max_ns = one.max_ns.max(next.max_ns);
@@ -10,14 +10,15 @@ pub(crate) fn joined(mut one: Span, next: &Span) -> Span {
     one
 }
 
-/// A span in about three bytes a bucket, in place of sixteen and more: a second of a fast run has
+/// A span in about three bytes per bucket, instead of sixteen and more: a second of a fast run has
 /// a thousand buckets.
 #[derive(Debug)]
 pub(crate) struct Packed {
     from_s: f64,
     to_s: f64,
     max_ns: u64,
-    /// Of each bucket how far it begins behind the one before, and its count.
+    /// For each bucket the distance of its beginning from that of the previous bucket, and its
+    /// count.
     numbers: Box<[u8]>,
 }
 
@@ -34,7 +35,7 @@ impl Packed {
         Packed { from_s, to_s, max_ns, numbers: numbers.into_boxed_slice() }
     }
 
-    /// Memory that it takes.
+    /// Returns the size in memory, in bytes.
     #[cfg(test)]
     pub fn bytes(&self) -> usize {
         self.numbers.len() + size_of::<Packed>()
@@ -52,7 +53,8 @@ impl Packed {
     }
 }
 
-/// Appends a number, seven bits to a byte, the least first; the last byte has its top bit clear.
+/// Appends a number in LEB128: seven bits per byte, least significant first; the last byte has its
+/// top bit clear.
 fn put(mut number: u64, bytes: &mut Vec<u8>) {
     while number > 0x7f {
         bytes.push(number as u8 | 0x80);

@@ -1,17 +1,17 @@
-//! Difference of two sides, and how sure it is: the ratio of two means of
-//! repeats with its interval, and the change that so many repeats would show.
+//! Difference of two sides with its confidence: the ratio of two means of repeats, its interval,
+//! and the change that a number of repeats would detect.
 //!
-//! Noise of rates and latencies is a share of them, so their logarithms are compared: the
+//! Noise of rates and latencies is proportional to them, so their logarithms are compared: the
 //! difference of two means whose variances differ (B. L. Welch, The generalization of 'Student's'
-//! problem, 1947), or the mean difference of rounds. Fewer than three repeats say nothing of their
-//! own noise. What the repeats of a side share with each other is in [`Drift`].
+//! problem, 1947), or the mean difference of rounds. Fewer than three repeats give no estimate of
+//! their own noise. Noise that the repeats of a side share is in [`Drift`].
 
 use crate::drift::Drift;
 use crate::student;
 
-/// Share of comparisons whose interval holds the truth.
+/// Share of comparisons whose interval contains the true ratio.
 const CONFIDENCE: f64 = 0.95;
-/// Share of comparisons that find a change of the size that is called detectable.
+/// Share of comparisons that find a change of the size called detectable.
 const POWER: f64 = 0.8;
 
 /// A ratio.
@@ -19,30 +19,30 @@ const POWER: f64 = 0.8;
 pub struct Ratio {
     /// The second mean over the first.
     pub value: f64,
-    /// Interval and chance; `None` where a side has too few repeats.
+    /// Interval and chance; `None` if a side has too few repeats.
     pub sure: Option<Sure>,
 }
 
 /// Interval and chance of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sure {
-    /// Interval of 95 %.
+    /// 95 % confidence interval.
     pub range: [f64; 2],
-    /// Chance of such a ratio, or one further from 1, where nothing changed.
+    /// p-value: chance of such a ratio, or one further from 1, if nothing changed.
     pub chance: f64,
-    /// Error of the logarithm as it is estimated, with its degrees of freedom, and how many of it
-    /// are allowed for.
+    /// Estimated error of the logarithm, its degrees of freedom, and the number of errors that the
+    /// interval allows for.
     error: f64,
     freedom: f64,
     limit: f64,
     slack: f64,
-    /// Fewer of the repeats of both sides.
+    /// Number of repeats of the side with fewer repeats.
     runs: usize,
 }
 
 impl Sure {
-    /// The smallest change that so many more repeats show in four of five comparisons: 0.05 is a
-    /// rise of 5 %. `drift` is that of the ratio.
+    /// Returns the smallest change that the same number of further repeats detects in four of five
+    /// comparisons: 0.05 is a rise of 5 %. `drift` is that of the ratio.
     pub fn detectable(&self, drift: &Drift) -> f64 {
         let shift = drift.shift_found([CONFIDENCE, POWER], self.freedom, || {
             scatters(self.runs, drift.is_paired())
@@ -52,11 +52,11 @@ impl Sure {
     }
 }
 
-/// Fewest repeats of a side that give an interval.
+/// Minimum number of repeats of a side for an interval.
 pub const FEWEST: usize = 3;
 
-/// Compares the repeats of two sides. `blur` is by what share each value may be wrong however often
-/// it is measured. `None` if a value is not above zero, where ratios mean nothing.
+/// Compares the repeats of two sides. `blur` is the share by which each value may be wrong however
+/// often it is measured. `None` if a value is not above zero, where ratios mean nothing.
 pub fn ratio(a: &[f64], b: &[f64], blur: f64, drift: &Drift) -> Option<Ratio> {
     let (one, other) = (Side::of(a)?, Side::of(b)?);
     let difference = other.mean - one.mean;
@@ -75,20 +75,20 @@ pub fn ratio(a: &[f64], b: &[f64], blur: f64, drift: &Drift) -> Option<Ratio> {
     let beyond = (difference.abs() - slack).max(0.0);
     let chance = match error > 0.0 {
         true => drift.chance(beyond / error, freedom, variances),
-        // Without any noise every difference is one.
+        // Without noise every difference is significant.
         false => f64::from(u8::from(beyond == 0.0)),
     };
     let range = [(difference - half).exp(), (difference + half).exp()];
     Some(Ratio { value, sure: Some(Sure { range, chance, error, freedom, limit, slack, runs }) })
 }
 
-/// The mean that belongs to ratios: the geometric one. `None` as with [`ratio`].
+/// Returns the geometric mean, which fits ratios. `None` as in [`ratio`].
 pub fn mean(values: &[f64]) -> Option<f64> {
     Side::of(values).map(|side| side.mean.exp())
 }
 
-/// Distance that the variances of two sides are taken to have: below the chance `rare` of ones so
-/// unequal as far as they seem, above `usual` as far as `least`, between both in between.
+/// Limits of the assumed ratio of two sides' variances. A chance below `rare` uses the observed
+/// ratio, one above `usual` uses `least`, and one in between is interpolated.
 struct Unequal {
     rare: f64,
     usual: f64,
@@ -96,11 +96,12 @@ struct Unequal {
 }
 
 impl Unequal {
-    /// Limits for so many runs, chosen by simulation: equal sides of which one follows its host
-    /// three times as much are called changed in at most a tenth of all comparisons. Rounds take
-    /// away what both sides share, and with it the noise that would tell how much each follows:
-    /// those that took variances for unequal below a chance of 0.02 only were wrong in 19 to 28 of
-    /// 100 with three to five, and in 12 with six. Such sides have variances with a ratio of nine.
+    /// Returns the limits for the given number of runs, chosen by simulation: equal sides of which
+    /// one follows its host three times as much are called changed in at most a tenth of all
+    /// comparisons. Rounds remove the noise that both sides share, and with it the noise that would
+    /// show how much each side follows. Limits that assumed unequal variances below a chance of
+    /// 0.02 only were wrong in 19 to 28 of 100 comparisons with three to five rounds, and in 12
+    /// with six. Such sides have variances with a ratio of nine.
     fn of(runs: usize, paired: bool) -> Unequal {
         let [rare, usual, least] = match (paired, runs) {
             (true, ..=3) => [0.02, 0.2, 9.0],
@@ -113,7 +114,7 @@ impl Unequal {
         Unequal { rare, usual, least }
     }
 
-    /// Variances of this ratio, drawn together where chance explains it.
+    /// Returns variances of this ratio, drawn together if chance explains it.
     fn variances(&self, ratio: f64, chance: f64) -> [f64; 2] {
         let weight = ((self.usual - chance) / (self.usual - self.rare)).clamp(0.0, 1.0);
         if !(ratio.is_finite() && ratio > 0.0) {
@@ -127,12 +128,12 @@ impl Unequal {
     }
 }
 
-/// Variances of both sides, as far as they differ by more than chance.
+/// Returns the variances of both sides, as far as they differ by more than chance.
 fn variances(a: &Side, b: &Side, paired: bool) -> [f64; 2] {
     let ratio = b.variance / a.variance;
     let chance = match paired {
-        // Sum and difference of sides that share noise and scatter alike have nothing in common
-        // (E. J. G. Pitman, A note on normal correlation, 1939).
+        // Sum and difference of sides with shared noise and equal variances are uncorrelated (E. J.
+        // G. Pitman, A note on normal correlation, 1939).
         true => {
             let both = a.logs.iter().zip(&b.logs);
             let shared: f64 = both.map(|(x, y)| (x - a.mean) * (y - b.mean)).sum();
@@ -147,7 +148,8 @@ fn variances(a: &Side, b: &Side, paired: bool) -> [f64; 2] {
     Unequal::of(a.n.min(b.n), paired).variances(ratio, chance)
 }
 
-/// Variances that sides which scatter alike seem to have, each with its share of all comparisons.
+/// Returns variances that sides of equal variance appear to have, each with its share of all
+/// comparisons.
 fn scatters(runs: usize, paired: bool) -> Vec<([f64; 2], f64)> {
     const PARTS: u32 = 10;
     let rule = Unequal::of(runs, paired);
@@ -164,18 +166,18 @@ fn scatters(runs: usize, paired: bool) -> Vec<([f64; 2], f64)> {
     (0..PARTS).map(part).chain([others]).flat_map(either).collect()
 }
 
-/// The error of the difference of two means, and its degrees of freedom.
+/// Returns the error of the difference of two means, and its degrees of freedom.
 fn welch(a: &Side, b: &Side) -> (f64, f64) {
     let (va, vb) = (a.variance / a.n as f64, b.variance / b.n as f64);
     let freedom = match va * va / (a.n - 1) as f64 + vb * vb / (b.n - 1) as f64 {
         share if share > 0.0 => (va + vb).powi(2) / share,
-        // Values without any spread leave none to their mean.
+        // Values without any spread leave no error in their mean.
         _ => (a.n + b.n - 2) as f64,
     };
     ((va + vb).sqrt(), freedom)
 }
 
-/// Error of the mean difference of rounds, and its degrees of freedom.
+/// Returns the error of the mean difference of rounds, and its degrees of freedom.
 fn rounds(a: &[f64], b: &[f64]) -> Option<(f64, f64)> {
     let ratios: Vec<f64> = a.iter().zip(b).map(|(a, b)| b / a).collect();
     let side = Side::of(&ratios)?;
@@ -197,7 +199,7 @@ impl Side {
             return None;
         }
         let n = values.len();
-        // Around the first, so that equal values have no spread at all.
+        // Logarithms are relative to the first value, so that equal values have exactly no spread.
         let from = values[0].ln();
         let logs: Vec<f64> = values.iter().map(|value| value.ln() - from).collect();
         let mean = logs.iter().sum::<f64>() / n as f64;

@@ -1,33 +1,33 @@
-//! One I/O in time, for jobs that want logs of single I/Os.
+//! Events of single I/Os, for jobs that log them.
 
 use block::{Nanos, Op};
 
-/// A moment of one I/O.
+/// An event of one I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// When it was.
+    /// Time of the event.
     pub at: Nanos,
-    /// How long the I/O took, once it is done: in an open loop from its planned start on.
+    /// Latency of the completed I/O: in an open loop from its planned start.
     pub latency: Nanos,
-    /// Where the I/O goes on its volume, in bytes.
+    /// Offset on the volume, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Size of the I/O in bytes.
     pub len: u32,
-    /// Which worker does it, by its place in the run.
+    /// Index of the worker in the run.
     pub worker: u32,
-    /// What it does.
+    /// Operation of the I/O.
     pub op: Op,
-    /// Which moment.
+    /// Kind of the event.
     pub moment: Moment,
 }
 
-/// Moments of an I/O, and one of its worker.
+/// Events of an I/O, and one of its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// The worker's turn begins; nothing is said of an I/O.
+    /// The worker's turn begins; the fields of the I/O are unused.
     Turn,
-    /// It is submitted.
+    /// The I/O is submitted.
     Begun,
-    /// It was done without a fault.
+    /// The I/O completed without a fault.
     Done,
 }

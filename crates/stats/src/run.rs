@@ -1,5 +1,5 @@
-//! The result document: everything that is known about a run, under the names users script
-//! against. `docs` call it `result.json`; every other rendering is made from it.
+//! The result document: all facts about a run, under the names that users script against. `docs`
+//! call it `result.json`; every other format is derived from it.
 
 mod cost;
 mod counted;
@@ -23,36 +23,36 @@ pub use self::counted::{
 pub use self::host::{Host, Placement};
 pub use self::rows::{WorkerRow, WorkerRows};
 
-/// Version of the document's layout. It grows when a name changes its meaning or goes away: since 2
-/// latencies have the I/Os, too, that were in flight when the window ended, since 3 every check of
-/// the [list](verdict::ALL) is there, also one that does not apply, since 4 flushes are apart: in
-/// no rate and no latency of all, and since 5 H25 and H26 are there.
+/// Version of the document's layout. The version grows when a name changes its meaning or is
+/// removed: since 2 latencies include the I/Os in flight at the end of the window; since 3 every
+/// check of the [list](verdict::ALL) is present, also one that does not apply; since 4 flushes are
+/// separate, in no rate and no total latency; since 5 H25 and H26 are present.
 pub const SCHEMA_VERSION: u32 = 5;
 /// Figures of layouts from this one on have the same meaning.
 pub const SAME_FIGURES_SINCE: u32 = 2;
-/// Layouts from this one on have flushes apart; without flushes earlier figures are the same.
+/// Layouts from this one on have separate flushes; without flushes earlier figures are the same.
 pub const FLUSHES_APART_SINCE: u32 = 4;
 /// Layouts from this one on have every check.
 pub const EVERY_CHECK_SINCE: u32 = 3;
 
-/// A run of less than one part in so many of its time is a moment.
+/// Momentary run: a worker was active for less than one part in this many of its configured time.
 const MOMENTARY: f64 = 20.0;
 
-/// How the numbers came about. Stands beside every figure that is shown.
+/// Origin of the numbers, shown next to every figure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// Real I/O to the storage that is named.
+    /// Real I/O to the named storage.
     #[default]
     Measured,
-    /// Real I/O to something that imitates the storage that is named.
+    /// Real I/O to an imitation of the named storage.
     Emulated,
     /// No I/O: a model in virtual time.
     Simulated,
 }
 
 impl Origin {
-    /// The word for it.
+    /// Returns the word for the origin.
     pub fn word(self) -> &'static str {
         match self {
             Origin::Measured => "measured",
@@ -61,8 +61,8 @@ impl Origin {
         }
     }
 
-    /// The word for it, and after that of a model how sure its figures are: "simulated (figures:
-    /// derived)".
+    /// Returns the word for the origin and, for a model, the certainty of its figures: "simulated
+    /// (figures: derived)".
     pub fn with(self, kind: Option<Kind>) -> String {
         match kind {
             Some(kind) => format!("{} (figures: {})", self.word(), kind.word()),
@@ -76,77 +76,77 @@ impl Origin {
 pub struct RunResult {
     /// Layout of this document: [`SCHEMA_VERSION`].
     pub schema_version: u32,
-    /// What made it.
+    /// Program that made the result.
     pub tool: Tool,
-    /// How the numbers came about.
+    /// Origin of the numbers.
     pub origin: Origin,
-    /// The least sure kind of the figures that every number rests on, where a model said them all;
-    /// `None` where I/Os were counted.
+    /// Least certain kind of the figures used for the numbers, if a model computed them; `None` if
+    /// I/Os were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// How far to believe it, derived from the checks.
+    /// Class of the result, derived from the checks.
     pub class: Class,
     /// The honesty checks.
     pub checks: Vec<Check>,
-    /// Bounds that the user set, and whether they were kept: the exit code followed from them.
+    /// Bounds that the user set, with their verdicts, which determined the exit code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
-    /// What kind of job it was, in the words that results are compared by.
+    /// Kind of the job, in the terms by which results are compared.
     #[serde(default)]
     pub job: Job,
-    /// The whole job: the run can be repeated from it.
+    /// The whole job, from which the run can be repeated.
     pub spec: Value,
-    /// Where it ran.
+    /// Host of the run.
     pub host: Host,
-    /// Which cores did what.
+    /// Placement of workers and targets on CPUs.
     #[serde(default)]
     pub placement: Placement,
     /// Beginning of the measured window, RFC 3339.
     pub started: String,
     /// Seed of every pattern.
     pub seed: u64,
-    /// Why it is not the whole run, when it is not: "interrupted after 3 s of 10 s".
+    /// Reason why the run is incomplete, if it is: "interrupted after 3 s of 10 s".
     #[serde(default)]
     pub partial: Option<String>,
-    /// Everything together.
+    /// Totals over all workers.
     pub totals: Totals,
-    /// Cost in processor time.
+    /// Cost in CPU time.
     pub cpu: Cpu,
-    /// What measuring cost of that, as far as it was found out.
+    /// Part of that cost that measuring caused, as far as known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<MeasuringCost>,
-    /// What each logical processor did, in ascending order.
+    /// Usage of each logical CPU, in ascending order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processors: Vec<Processor>,
-    /// Threads of the kernel that worked, the busiest first.
+    /// Kernel threads that used CPU time, the busiest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernel_threads: Vec<KernelThread>,
-    /// What the block devices below the volumes did in the measured window, by their names.
+    /// Activity of the block devices below the volumes in the measured window, by device name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceUse>,
-    /// Which I/Os ended in a fault, and why: the earliest kind first.
+    /// I/Os that ended in a fault, with the cause: the earliest kind first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
     /// Failed I/Os of further kinds, which are only counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub failures_unlisted: u64,
-    /// The same for each worker.
+    /// Results of each worker.
     pub workers: Vec<WorkerResult>,
-    /// The same for each second; beyond 4,096 of them for stretches of 2, 4, 8 … seconds.
+    /// Rows of each second; beyond 4,096 rows, of stretches of 2, 4, 8 … seconds.
     pub intervals: Vec<Second>,
-    /// What the generator reaches by itself, if that was measured.
+    /// Rate that the generator reaches without storage, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<Ceiling>,
-    /// What half of the client's processors reach, if that was measured.
+    /// Rate with half of the client's CPUs, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fewer_cores: Option<FewerCores>,
     /// Every latency of the measured window, in buckets.
     #[serde(default, skip_serializing_if = "Histograms::is_empty")]
     pub histograms: Histograms,
-    /// The same over time, all directions together: seconds, or longer spans of a long run.
+    /// Histograms over time, all directions together: seconds, or longer spans of a long run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
-    /// What a reader should know, in sentences.
+    /// Warnings to the reader, in sentences.
     pub warnings: Vec<String>,
 }
 
@@ -155,8 +155,8 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl RunResult {
-    /// Takes a check that was made later in place of the one of the same number, and derives the
-    /// class anew.
+    /// Replaces the check of the same number with one that was made later, and derives the class
+    /// again.
     pub fn set_check(&mut self, check: Check) {
         self.checks.retain(|old| old.code != check.code);
         self.checks.push(check);
@@ -164,7 +164,7 @@ impl RunResult {
         self.class = self.judged();
     }
 
-    /// The class that its checks come to, by the rule of its layout.
+    /// Returns the class that results from the checks, by the rule of the document's layout.
     pub fn judged(&self) -> Class {
         match self.schema_version < EVERY_CHECK_SINCE {
             true => Class::of_earlier(&self.checks),
@@ -172,8 +172,8 @@ impl RunResult {
         }
     }
 
-    /// Takes what checks of another run of the same job came to, where that is worse: the class
-    /// is then one of both.
+    /// Merges the checks of another run of the same job, the worse verdict of each: the class is
+    /// then that of both runs.
     pub fn take_worse(&mut self, checks: &[Check]) {
         let lacks = |code: &str| !checks.iter().any(|check| check.code == code);
         let lacking = verdict::of_layout(self.schema_version).filter(|listed| lacks(listed.code));
@@ -189,8 +189,8 @@ impl RunResult {
         }
     }
 
-    /// Counts what waits in a run that is not over: with each worker its oldest I/O without an
-    /// answer, of this age in nanoseconds, if that is older than all that came back.
+    /// Counts unanswered I/Os of a run that is not over: for each worker the oldest one, of this
+    /// age in nanoseconds, if it is older than all completed ones.
     pub fn count_waiting(&mut self, oldest_ns: &[u64]) {
         for (worker, oldest_ns) in self.workers.iter_mut().zip(oldest_ns) {
             let latency = &mut worker.latency_ns;
@@ -208,17 +208,18 @@ impl RunResult {
         }
     }
 
-    /// For how long it counts as a repeat (H20), in seconds: as long as was asked for, if at least
-    /// half of it was measured, for a busy host begins late. Else as long as was measured: its work
-    /// was done, or it was cut.
+    /// Returns the length as a repeat (H20), in seconds: the configured one, if at least half of it
+    /// was measured, as a busy host begins late. Otherwise the measured one: the work was complete,
+    /// or the run was interrupted.
     pub fn repeat_seconds(&self) -> f64 {
         let (asked_s, measured_s) = (self.job.seconds, self.totals.seconds);
         let whole = self.partial.is_none() && measured_s >= asked_s / 2.0;
         if whole { measured_s.max(asked_s) } else { measured_s }
     }
 
-    /// Why it is no repeat of a longer run: a worker was there for less than a twentieth of the
-    /// time that was asked for. On a host that is busy enough it begins when all is nearly over.
+    /// Returns the reason why the run is no repeat of a longer one: a worker was active for less
+    /// than a twentieth of its configured time. On a very busy host a worker may begin when the run
+    /// is nearly over.
     pub fn momentary(&self) -> Option<String> {
         let is_short = |worker: &&WorkerResult| {
             worker.asked_seconds.is_some_and(|asked_s| worker.seconds < asked_s / MOMENTARY)
@@ -232,13 +233,13 @@ impl RunResult {
         ))
     }
 
-    /// Takes what the generator reaches by itself, and judges the rate by it (H10).
+    /// Sets the rate that the generator reaches without storage, and judges the rate by it (H10).
     pub fn set_ceiling(&mut self, ceiling: Ceiling) {
         self.ceiling = Some(ceiling);
         self.judge_client();
     }
 
-    /// Takes what half of the client's processors reach, and judges the rate by it, too (H10).
+    /// Sets the rate with half of the client's CPUs, and judges the rate by it, too (H10).
     pub fn set_fewer_cores(&mut self, fewer: FewerCores) {
         self.fewer_cores = Some(fewer);
         self.judge_client();
@@ -253,7 +254,7 @@ impl RunResult {
         verdict::joined(checks).into_iter().for_each(|check| self.set_check(check));
     }
 
-    /// What is known of the workers' processors.
+    /// Returns the usage of the workers' CPUs.
     fn client(&self) -> Client {
         let own = &self.placement.initiator;
         let busy = |cpu: &u32| {
@@ -271,42 +272,42 @@ impl RunResult {
 pub struct Tool {
     /// `drumfire`.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// Commit it was built from, when known.
+    /// Commit of the build, if known.
     pub git: Option<String>,
 }
 
-/// The kind of job: what decides which results may stand side by side.
+/// The kind of job, which determines the results that may be compared with it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Job {
-    /// Name of the job, as "race" or the name of its file.
+    /// Name of the job: "race" or the name of its file.
     pub name: String,
-    /// Length of each I/O in bytes; `null` when it varies.
+    /// I/O size in bytes; `null` if it varies.
     pub size_bytes: Option<u32>,
     /// Share of reads, 0 to 100.
     pub read_percent: f64,
     /// Share of random accesses, 0 to 100.
     pub random_percent: f64,
-    /// Most I/Os in flight at once, over all workers; `null` for a job of a given rate.
+    /// Maximum number of I/Os in flight, over all workers; `null` for a job of a given rate.
     pub outstanding: Option<u64>,
     /// Planned I/Os per second of an open-loop job; `null` for a closed loop.
     pub rate_per_s: Option<f64>,
-    /// How many workers drove it.
+    /// Number of workers.
     pub workers: u32,
-    /// How many volumes were driven.
+    /// Number of volumes.
     pub volumes: u32,
-    /// How many targets served them; 0 without any.
+    /// Number of targets that served the volumes; 0 for local storage.
     pub targets: u32,
-    /// How the I/Os got there: "iSCSI", "NVMe/TCP" or "local".
+    /// Transport of the I/Os: "iSCSI", "NVMe/TCP" or "local".
     pub transport: String,
-    /// Initiator and target were one host: no wire was measured.
+    /// True if initiator and target were one host: no wire was measured.
     pub loopback: bool,
-    /// What stores: "RAM", "file", "SSD".
+    /// Storage medium: "RAM", "file", "SSD".
     pub storage: String,
     /// Planned length of the measured window in seconds.
     pub seconds: f64,
-    /// Planned time before it in seconds.
+    /// Planned ramp time before the window, in seconds.
     pub ramp_seconds: f64,
 }

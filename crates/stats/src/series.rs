@@ -1,24 +1,24 @@
-//! A rate second by second, in the five numbers that `fio` tells of it.
+//! A rate second by second, as the five numbers that `fio` reports.
 
 use serde::{Deserialize, Serialize};
 
-/// What the values of a series were like.
+/// Statistics of the values of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// The least.
+    /// Minimum.
     pub min: f64,
-    /// The greatest.
+    /// Maximum.
     pub max: f64,
-    /// Their mean.
+    /// Mean.
     pub mean: f64,
-    /// Sum of the squares of their distances from the mean.
+    /// Sum of the squared deviations from the mean.
     pub squares: f64,
-    /// How many they are.
+    /// Number of values.
     pub samples: u64,
 }
 
 impl Series {
-    /// Takes another value.
+    /// Adds a value.
     pub fn note(&mut self, value: f64) {
         self.min = if self.samples == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
@@ -28,8 +28,8 @@ impl Series {
         self.squares += distance * (value - self.mean);
     }
 
-    /// Adds what another did at the same time, as `fio` adds up jobs that are reported as one: sum
-    /// by sum, the counts too.
+    /// Adds the statistics of a concurrent series, as `fio` adds up jobs that are reported as one:
+    /// sum by sum, counts included.
     pub fn add(&mut self, other: &Series) {
         self.min += other.min;
         self.max += other.max;
@@ -38,14 +38,14 @@ impl Series {
         self.samples += other.samples;
     }
 
-    /// The same in units that are so many times as large.
+    /// Converts to a unit that is `size` times as large.
     pub fn in_units_of(self, size: f64) -> Series {
         let Series { min, max, mean, squares, samples } = self;
         let (min, max, mean) = (min / size, max / size, mean / size);
         Series { min, max, mean, squares: squares / (size * size), samples }
     }
 
-    /// Standard deviation of the values.
+    /// Returns the standard deviation of the values.
     pub fn deviation(&self) -> f64 {
         (self.squares / (self.samples as f64 - 1.0).max(1.0)).max(0.0).sqrt()
     }
@@ -61,18 +61,18 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Whether nothing was done, or nothing is known.
+    /// Returns whether nothing was done, or nothing is known.
     pub fn is_none(&self) -> bool {
         self.iops.max == 0.0
     }
 
-    /// Takes a second.
+    /// Adds a second.
     pub fn note(&mut self, bytes_per_second: f64, iops: f64) {
         self.bytes_per_second.note(bytes_per_second);
         self.iops.note(iops);
     }
 
-    /// Adds what another did at the same time.
+    /// Adds the rates of a concurrent series.
     pub fn add(&mut self, other: &Rates) {
         self.bytes_per_second.add(&other.bytes_per_second);
         self.iops.add(&other.iops);

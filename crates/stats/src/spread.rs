@@ -1,20 +1,21 @@
-//! How far repeated measurements lie apart.
+//! Spread of repeated measurements.
 
 use serde::{Deserialize, Serialize};
 
-/// What an interval is to cover.
+/// Confidence of an interval.
 const CONFIDENCE: f64 = 0.95;
-/// From so many values on the binomial distribution is taken for a normal one.
+/// Number of values from which the binomial distribution is approximated by a normal one.
 const MANY: usize = 500;
 
-/// Middle and interval of repeated measurements, without a guess at how they are distributed.
+/// Median and confidence interval of repeated measurements, without an assumption about their
+/// distribution.
 ///
-/// The interval lies between two of the values themselves (order statistics): the narrowest pair
-/// from both ends that covers the median of all measurements one could make with 95 %. Fewer than
-/// six values cannot do that: then it is their range, and `confidence` says how little it is worth.
+/// The interval lies between two of the values themselves (order statistics): the narrowest
+/// symmetric pair that covers the median of all possible measurements with 95 % confidence. Fewer
+/// than six values cannot reach that: then the interval is their range, and `confidence` is lower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// How many values it rests on.
+    /// Number of values.
     pub n: usize,
     /// The median of the values.
     pub median: f64,
@@ -22,12 +23,12 @@ pub struct Spread {
     pub low: f64,
     /// Upper end of the interval.
     pub high: f64,
-    /// How often such an interval covers the true median, 0 to 1; 0 of a single value.
+    /// Share of such intervals that cover the true median, 0 to 1; 0 for a single value.
     pub confidence: f64,
 }
 
 impl Spread {
-    /// Of finite values; `None` without any.
+    /// Computes the spread of the finite values; `None` without any.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Spread> {
         let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -43,19 +44,20 @@ impl Spread {
         })
     }
 
-    /// Width of the interval as a share of the median; 0 where there is none.
+    /// Returns the width of the interval as a share of the median; 0 if the median is 0.
     pub fn relative(&self) -> f64 {
         if self.median == 0.0 { 0.0 } else { (self.high - self.low) / self.median.abs() }
     }
 }
 
-/// How many of `n` sorted values may be left out at each end, and what the rest covers.
+/// Returns the number of values to leave out at each end of `n` sorted ones, and the confidence of
+/// the rest.
 fn cut(n: usize) -> (usize, f64) {
     if n >= MANY {
         let half = 1.96 * (n as f64).sqrt() / 2.0;
         return (((n as f64 / 2.0 - half) as usize).saturating_sub(1), CONFIDENCE);
     }
-    // The k-th value from below exceeds the median if fewer than k of n tosses fall low.
+    // The k-th value from below exceeds the median if fewer than k of n tosses are low.
     let mut term = 0.5_f64.powi(n as i32);
     let mut below = term;
     let (mut cut, mut confidence) = (0, 1.0 - 2.0 * below);
@@ -93,7 +95,7 @@ mod test {
 
     #[test]
     fn ends_are_those_of_the_tables() {
-        // Tables of the sign test: of 10 values the 2nd and the 9th, of 20 the 6th and the 15th.
+        // Tables of the sign test: the 2nd and the 9th of 10 values, the 6th and the 15th of 20.
         let ends = |n: usize| {
             let spread = Spread::of((1..=n).map(|i| i as f64)).unwrap();
             (spread.low, spread.high)

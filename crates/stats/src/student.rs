@@ -1,8 +1,8 @@
-//! Student's distribution and what is made of it: quantiles, tails, and the size of an effect that
-//! a test finds as often as is said.
+//! Student's distribution: quantiles, tails, and the size of an effect that a test detects with a
+//! given power.
 
-/// Share of a normal distribution below `x`, to seven digits (M. Abramowitz, I. Stegun, Handbook
-/// of Mathematical Functions, 1964, 7.1.26).
+/// Returns the share of a normal distribution below `x`, to seven digits (M. Abramowitz, I. Stegun,
+/// Handbook of Mathematical Functions, 1964, 7.1.26).
 pub(crate) fn normal_below(x: f64) -> f64 {
     let z = x.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * z);
@@ -12,24 +12,24 @@ pub(crate) fn normal_below(x: f64) -> f64 {
     if x < 0.0 { above } else { 1.0 - above }
 }
 
-/// Share of Student's distribution that is at least as far from 0 as `t`, on both sides.
+/// Returns the two-sided tail probability of Student's distribution at `t`.
 pub(crate) fn tails(t: f64, freedom: f64) -> f64 {
     beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// Chance that the ratio of two estimates of one variance is as far from 1 on either side, with
-/// these degrees of freedom.
+/// Returns the two-sided probability that the ratio of two estimates of one variance is as far from
+/// 1, with these degrees of freedom.
 pub(crate) fn unequal(ratio: f64, freedom: [f64; 2]) -> f64 {
     let [above, below] = freedom;
     let beyond = beta(below / (below + above * ratio), below / 2.0, above / 2.0);
     2.0 * beyond.min(1.0 - beyond)
 }
 
-/// Shift, in errors as one sample shows them, that another sample of the same noise finds with
-/// `power`: both estimate their error with `freedom`, and the test asks for one of `limits` errors,
-/// each in its share of all samples.
+/// Returns the shift, in errors as one sample estimates them, that another sample of the same noise
+/// detects with `power`: both estimate their error with `freedom` degrees of freedom, and the test
+/// requires one of `limits` errors, each with its share of all samples.
 ///
-/// The error of the first sample is chance as well, so the power is the mean over such samples: the
+/// The error of the first sample is random as well, so the power is the mean over such samples: the
 /// noncentral t of a shift that is itself estimated.
 pub(crate) fn shift_found(limits: &[(f64, f64)], freedom: f64, power: f64) -> f64 {
     let errors = errors(freedom);
@@ -44,7 +44,7 @@ pub(crate) fn shift_found(limits: &[(f64, f64)], freedom: f64, power: f64) -> f6
         };
         errors.iter().map(of).sum()
     };
-    // No shift is told that the sample itself would not have found.
+    // The result is never a shift that the sample itself would not have detected.
     let own: Vec<(f64, f64, f64)> =
         limits.iter().map(|(limit, share)| (*limit, *share, found_at(*limit))).collect();
     let found = |shift: f64| -> f64 {
@@ -64,7 +64,8 @@ pub(crate) fn shift_found(limits: &[(f64, f64)], freedom: f64, power: f64) -> f6
     high
 }
 
-/// An estimated error beside the true one, at points of equal distance, each with its share.
+/// Returns estimated errors relative to the true one, at equidistant points, each with its
+/// probability.
 fn errors(freedom: f64) -> Vec<(f64, f64)> {
     const POINTS: usize = 24;
     let far = 5.0 / freedom.sqrt();
@@ -75,13 +76,13 @@ fn errors(freedom: f64) -> Vec<(f64, f64)> {
     (0..POINTS).map(|i| (at(i), density(at(i)) / whole)).collect()
 }
 
-/// Student's t of a share from 0.5 to 1, for any number of degrees of freedom from 1 on.
+/// Returns Student's t of a share from 0.5 to 1, for any number of degrees of freedom from 1 on.
 pub(crate) fn quantile(share: f64, freedom: f64) -> f64 {
     let half = freedom / 2.0;
     let scale =
         (log_gamma(half + 0.5) - log_gamma(half)).exp() / (freedom * std::f64::consts::PI).sqrt();
     let density = |t: f64| scale * (1.0 + t * t / freedom).powf(-half - 0.5);
-    // The curve bends down from 0 on: tangents never lead beyond the place.
+    // The curve is concave from 0 on: tangents never overshoot the quantile.
     let mut t = 0.0;
     for _ in 0..100 {
         let step = (share - below(t, freedom)) / density(t);
@@ -93,12 +94,12 @@ pub(crate) fn quantile(share: f64, freedom: f64) -> f64 {
     t
 }
 
-/// The share of Student's distribution below `t`, which is not negative.
+/// Returns the share of Student's distribution below `t`, which is not negative.
 fn below(t: f64, freedom: f64) -> f64 {
     1.0 - 0.5 * beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
 }
 
-/// The regularized incomplete beta function, by its continued fraction (modified Lentz).
+/// Returns the regularized incomplete beta function, by its continued fraction (modified Lentz).
 fn beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 || x >= 1.0 {
         return x.clamp(0.0, 1.0);
@@ -136,8 +137,8 @@ fn fraction(x: f64, a: f64, b: f64) -> f64 {
     whole
 }
 
-/// The logarithm of the gamma function of a positive number: Stirling's series, from where it is
-/// exact enough.
+/// Returns the logarithm of the gamma function of a positive number by Stirling's series, with the
+/// argument shifted to the range in which the series is accurate.
 fn log_gamma(x: f64) -> f64 {
     let (mut x, mut shift) = (x, 0.0);
     while x < 10.0 {
@@ -194,7 +195,7 @@ mod test {
     fn with_many_degrees_of_freedom_a_shift_is_found_as_in_a_normal_distribution() {
         let shift = shift_found(&[(1.96, 1.0)], 1e4, 0.8);
         assert!((shift - (1.96 + 0.8416)).abs() < 0.01, "{shift}");
-        // Few repeats do not know their own noise.
+        // Few repeats cannot estimate their own noise.
         assert!(shift_found(&[(2.776, 1.0)], 4.0, 0.8) > 2.776 + 0.941 + 0.3);
     }
 }

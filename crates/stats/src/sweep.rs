@@ -1,7 +1,7 @@
-//! The document of a sweep, `sweep.json`: what is to be measured, and what was so far.
+//! The document of a sweep, `sweep.json`: the plan, and the runs measured so far.
 //!
-//! It is written after each run, so that a sweep that was cut can be taken up again, and holds the
-//! figures of each run that tables and comparisons need. Everything else stands in the runs' own
+//! The document is written after each run, so that an interrupted sweep can be resumed. It has the
+//! figures of each run that tables and comparisons need. Everything else is in the runs' own
 //! results.
 
 pub mod journal;
@@ -28,86 +28,87 @@ pub use self::repeats::{Doubt, Source, doubts};
 pub struct SweepResult {
     /// Layout of this document: [`SCHEMA_VERSION`](crate::SCHEMA_VERSION).
     pub schema_version: u32,
-    /// What made it.
+    /// Program that made the document.
     pub tool: Tool,
-    /// What is to be measured.
+    /// Plan of the sweep.
     pub plan: SweepPlan,
-    /// Bounds that the user set, and whether the cells kept them: the exit code followed from them.
+    /// Bounds that the user set, with the verdicts over the cells, which determined the exit code.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
-    /// What was measured, one cell for each combination of settings.
+    /// Measured cells, one for each combination of settings.
     pub cells: Vec<Cell>,
-    /// Where each series of cells bends.
+    /// Series of cells, each with its knee.
     pub series: Vec<Series>,
-    /// What a search for the highest rate came to.
+    /// Results of a search for the highest rate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<Found>,
-    /// Figures that differed between equal runs made in turn on the same host, before these: what
-    /// they say beside another sweep is chance, or the host's.
+    /// Figures that differed between identical runs made in turn on the same host, before this
+    /// sweep: a difference of these figures between this sweep and another is chance, or due to the
+    /// host.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unkept: Vec<String>,
-    /// How often runs were made, by the journal; `None` where there is none.
+    /// Counts of the journal; `None` if there is no journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal: Option<journal::Counts>,
 }
 
-/// What is to be measured. A sweep is taken up again only by the same plan.
+/// Plan of a sweep. A sweep is resumed only with the same plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SweepPlan {
     /// The job that the axes change.
     pub job: Value,
-    /// What is varied; every combination is a cell.
+    /// Axes to vary; every combination is a cell.
     pub axes: Vec<Axis>,
-    /// Runs of each cell; a search makes others of the cells that it plans.
+    /// Runs of each cell; a search sets other numbers for the cells that it plans.
     pub repeats: u32,
-    /// Decides the order of the cells.
+    /// Seed of the order of the cells.
     pub seed: u64,
-    /// What is looked for beyond the axes.
+    /// Search beyond the axes.
     #[serde(default)]
     pub search: Search,
-    /// What starts afresh for each run.
+    /// Scope of what starts afresh for each run.
     #[serde(default)]
     pub repeat_as: RepeatAs,
-    /// Planned starts are independent of each other where the sweep plans them; otherwise they
-    /// have equal distances.
+    /// True if planned starts are independent of each other where the sweep plans them; otherwise
+    /// they are equidistant.
     #[serde(default)]
     pub poisson: bool,
 }
 
-/// One setting and the values that it takes. A document has them as numbers, too, where they are
-/// numbers of one unit.
+/// One setting and its values. A document also has the values as numbers if all are numbers of one
+/// unit.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Axis {
-    /// The setting, as `size`.
+    /// Name of the setting, such as `size`.
     pub word: String,
-    /// Its values as they were typed.
+    /// Values as they were typed.
     pub values: Vec<String>,
 }
 
-/// What is new for each run of a sweep. Layout of memory and placement of threads differ from
-/// process to process: runs within one share their luck.
+/// Scope of what is new for each run of a sweep. Memory layout and thread placement differ between
+/// processes: runs within one process share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RepeatAs {
-    /// Its threads and connections.
+    /// New threads and connections.
     #[default]
     Connection,
-    /// Its whole process.
+    /// A new process.
     Process,
 }
 
-/// What is looked for beyond the axes.
+/// Search beyond the axes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
-    /// Nothing.
+    /// No search.
     #[default]
     Nothing,
-    /// Latency at 10 to 100 % of the highest rate found.
+    /// Latency at 10 to 100 % of the maximum rate found.
     Ladder,
-    /// The highest rate with a p99 of at most so many nanoseconds.
+    /// The highest rate with a p99 of at most this many nanoseconds.
     P99 {
-        /// The bound.
+        /// Maximum p99 in nanoseconds.
         ns: u64,
     },
 }
@@ -116,9 +117,9 @@ pub enum Search {
 /// one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Setting {
-    /// The setting, as `size`.
+    /// Name of the setting, such as `size`.
     pub word: String,
-    /// The value, as `4k`.
+    /// Value, such as `4k`.
     pub value: String,
 }
 
@@ -127,28 +128,29 @@ pub struct Setting {
 pub struct Cell {
     /// The settings.
     pub settings: Vec<Setting>,
-    /// Its folder inside that of the sweep.
+    /// Folder of the cell inside that of the sweep.
     pub folder: String,
-    /// Planned I/Os per second over all workers, where a search decided them.
+    /// Planned I/Os per second over all workers, if a search decided them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
-    /// Runs that it is to have; 0 in documents from before searches said so: those of the plan.
+    /// Planned number of runs; 0 in documents that lack the field: then the number is that of the
+    /// plan.
     #[serde(default)]
     pub repeats: u32,
-    /// End that its runs are evidence for, where a search decided that before them: they count for
-    /// nothing else.
+    /// End of the interval that the cell's runs are evidence for, if a search decided that before
+    /// they were made: they count for nothing else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shows: Option<Shows>,
-    /// I/Os per second over the runs that went through.
+    /// I/Os per second over the completed runs.
     pub iops: Option<Spread>,
-    /// How far to believe them: from the worst verdict of each check over these runs, and from how
-    /// many there are and how far they lie apart (H20).
+    /// Class of the cell: from the worst verdict of each check over the completed runs, and from
+    /// their number and spread (H20).
     #[serde(default)]
     pub class: Class,
-    /// Doubts about its runs as repeats.
+    /// Doubts about the cell's runs as repeats.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
-    /// Its runs, by repeat.
+    /// Runs of the cell, by repeat.
     pub runs: Vec<CellRun>,
 }
 
@@ -156,35 +158,35 @@ pub struct Cell {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shows {
-    /// More than half of all runs hold.
+    /// More than half of all runs meet the bound.
     Holds,
-    /// Less than half of all runs do.
+    /// Less than half of all runs meet the bound.
     Misses,
 }
 
 /// One run of a cell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CellRun {
-    /// Which repeat, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// Its folder inside that of the sweep.
+    /// Folder of the run inside that of the sweep.
     pub folder: String,
-    /// Why it is not a whole run, when it is not.
+    /// Reason why the run is incomplete, if it is.
     #[serde(default)]
     pub failed: Option<String>,
-    /// How its numbers came about.
+    /// Origin of the numbers.
     pub origin: Origin,
-    /// As in the result: the least sure kind of the figures that they rest on.
+    /// Least certain kind of the figures used for the numbers, as in the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
-    /// How far to believe it.
+    /// Class of the run.
     pub class: Class,
-    /// What each honesty check came to, by its number.
+    /// Verdict of each honesty check, by its number.
     #[serde(default)]
     pub verdicts: BTreeMap<String, Verdict>,
     /// Beginning of the measured window, RFC 3339.
     pub started: String,
-    /// For how long it counts as a repeat, in seconds: [`RunResult::repeat_seconds`].
+    /// Length as a repeat, in seconds: [`RunResult::repeat_seconds`].
     #[serde(default)]
     pub seconds: f64,
     /// I/Os per second.
@@ -193,14 +195,14 @@ pub struct CellRun {
     pub bytes_per_second: f64,
     /// I/Os that ended in a fault.
     pub errors: u64,
-    /// Connections lost and made again.
+    /// Connections lost and restored.
     #[serde(flatten)]
     pub connections: Connections,
-    /// Latencies; response times where a rate was planned.
+    /// Latencies; response times if a rate was planned.
     pub latency_ns: Latency,
     /// Core time per I/O in microseconds.
     pub core_us_per_io: Option<f64>,
-    /// Where it comes from.
+    /// Source of the run.
     #[serde(default)]
     pub source: Source,
 }
@@ -208,56 +210,56 @@ pub struct CellRun {
 /// Cells that differ by their load only.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// What they have in common.
+    /// Settings that the cells have in common.
     pub settings: Vec<Setting>,
-    /// What they differ by.
+    /// Name of the setting in which the cells differ.
     pub axis: String,
-    /// How many there are.
+    /// Number of cells.
     pub points: usize,
-    /// Where more load begins to buy more latency than rate.
+    /// Knee: the point from which more load adds more latency than rate.
     pub knee: Option<Knee>,
-    /// What more of the same brings, where the axis counts things.
+    /// Scaling along the axis, if the axis is a count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub scaling: Vec<Scale>,
 }
 
-/// What so many of something do, beside the fewest of them that were measured.
+/// Rate at one value of a counting axis, relative to the lowest measured value.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Scale {
-    /// How many, as the axis says it.
+    /// Value of the axis.
     pub value: String,
-    /// The same as a number, in the unit of the axis.
+    /// The value as a number, in the unit of the axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<f64>,
-    /// The rate over that of the fewest.
+    /// Ratio of the rate to that of the lowest value.
     pub times: f64,
-    /// Between what it lies with 95 %; `null` unless both have at least three runs.
+    /// 95 % confidence interval of the ratio; `null` unless both values have at least three runs.
     #[serde(default)]
     pub range: Option<[f64; 2]>,
-    /// Share of what as many times the fewest would do, 1 if all of it.
+    /// Efficiency: share of linear scaling, 1 if scaling is linear.
     pub share: f64,
 }
 
 /// The load with the highest power: rate divided by mean latency (L. Kleinrock, Power and
-/// deterministic rules of thumb, 1979). Below it a system has room, beyond it queues grow.
+/// deterministic rules of thumb, 1979). Below this load a system has room, beyond it queues grow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// Value of the axis.
     pub value: String,
-    /// The same as a number, in the unit of the axis.
+    /// The value as a number, in the unit of the axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<f64>,
-    /// I/Os per second there.
+    /// IOPS at that value.
     pub iops: f64,
-    /// Mean latency there.
+    /// Mean latency at that value, in nanoseconds.
     pub mean_ns: f64,
-    /// It is the largest load that was measured: the real one may lie beyond.
+    /// True if the knee is the largest load that was measured: the real one may lie beyond.
     pub at_end: bool,
-    /// The smallest load that was measured is the knee: the real one may lie below.
+    /// True if the knee is the smallest load that was measured: the real one may lie below.
     #[serde(default)]
     pub at_start: bool,
-    /// Loads that cannot be told apart from the best one, itself among them: one of them is it with
-    /// 95 %. `null` where a load has fewer than three runs.
+    /// Loads that are not distinguishable from the best one, itself included: one of them is the
+    /// knee with 95 % confidence. `null` if a load has fewer than three runs.
     #[serde(default)]
     pub among: Option<Vec<String>>,
     /// The same as numbers, in the unit of the axis.
@@ -265,60 +267,60 @@ pub struct Knee {
     pub among_numbers: Option<Vec<f64>>,
 }
 
-/// The highest rate whose latency is within the bound: half of all runs hold there, which is to say
-/// that the median of their p99 is the bound.
+/// The highest rate whose latency is within the bound: half of all runs at this rate meet the
+/// bound, so the median of their p99 is the bound.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// Of these settings.
+    /// Settings of the searched cells.
     pub settings: Vec<Setting>,
-    /// The rate, by a logistic curve through all runs of the search; `null` if none that was tried
-    /// is as low. Documents from before it rested on [`runs`](Found::runs) have the highest rate
-    /// that was tried and held.
+    /// The rate, by a logistic curve through all runs of the search; `null` if no tried rate is low
+    /// enough. Documents without [`runs`](Found::runs) have the highest tried rate that met the
+    /// bound.
     pub rate_per_s: Option<f64>,
-    /// Runs that the curve goes through.
+    /// Number of runs that the curve is fitted to.
     #[serde(default)]
     pub runs: u32,
-    /// Next rate below it that was tried.
+    /// Next lower rate that was tried.
     #[serde(default)]
     pub held_rate_per_s: Option<f64>,
-    /// The runs that held there, and of how many.
+    /// Runs at that rate that met the bound, and their total.
     #[serde(default)]
     pub held: Option<Held>,
-    /// The median of their p99.
+    /// Median p99 of the runs at that rate, in nanoseconds.
     pub p99_ns: Option<u64>,
-    /// Next rate above it that was tried; `null` if it is the highest one.
+    /// Next higher rate that was tried; `null` if the rate is the highest one.
     pub missed_rate_per_s: Option<f64>,
-    /// The runs that held there, and of how many.
+    /// Runs at that rate that met the bound, and their total.
     #[serde(default)]
     pub missed_held: Option<Held>,
-    /// Highest rate at which runs decided that more than half of all hold: the lower end of an
-    /// interval for the rate. `null` if there is none.
+    /// Lower end of an interval for the rate: the highest rate at which runs decided that more than
+    /// half of all runs meet the bound. `null` if there is none.
     #[serde(default)]
     pub low_per_s: Option<f64>,
-    /// Lowest rate at which runs decided that less than half of all hold: the upper end. `null` if
-    /// there is none up to the highest rate of a closed loop.
+    /// Upper end of the interval: the lowest rate at which runs decided that less than half of all
+    /// runs meet the bound. `null` if there is none up to the highest rate of a closed loop.
     #[serde(default)]
     pub high_per_s: Option<f64>,
-    /// How often such an interval covers that rate at least, 0 to 1 (a bet against either end that
-    /// may end at any time).
+    /// Minimum coverage of such an interval, 0 to 1 (a bet against either end that may stop at any
+    /// time).
     #[serde(default)]
     pub confidence: f64,
-    /// The runs at the rate that missed had too few I/Os for a p99: longer ones could pass.
+    /// True if the runs at the rate that missed had too few I/Os for a p99: longer ones could pass.
     #[serde(default)]
     pub too_short: bool,
 }
 
-/// How many runs held, and of how many.
+/// Number of runs that met the bound, and their total.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
-    /// Runs that went through without an error, kept their rate, and had a p99 within the bound.
+    /// Completed runs without an error that achieved their rate and had a p99 within the bound.
     pub runs: u32,
-    /// Runs in all.
+    /// All runs.
     pub of: u32,
 }
 
 impl CellRun {
-    /// The figures of a result.
+    /// Copies the figures of a result.
     pub fn of(result: &RunResult, repeat: u32, folder: String) -> CellRun {
         CellRun {
             repeat,
@@ -342,13 +344,13 @@ impl CellRun {
 }
 
 impl Cell {
-    /// The runs that went through.
+    /// Returns the completed runs.
     pub fn whole_runs(&self) -> impl Iterator<Item = &CellRun> {
         self.runs.iter().filter(|run| run.failed.is_none())
     }
 
-    /// What honesty checks came to over the runs that went through: the worst of each, and H20 by
-    /// how far the runs lie apart.
+    /// Returns the verdicts of the honesty checks over the completed runs: the worst of each, and
+    /// H20 by the spread of the runs.
     pub fn verdicts(&self) -> BTreeMap<&str, Verdict> {
         let mut worst: BTreeMap<&str, Verdict> = BTreeMap::new();
         for (code, verdict) in self.whole_runs().flat_map(|run| &run.verdicts) {
@@ -359,21 +361,21 @@ impl Cell {
         worst
     }
 
-    /// H20 of its runs: how many there are, how far they lie apart, and whether they are repeats.
+    /// Returns H20 of the cell: the number of runs, their spread, and whether they are repeats.
     pub fn repeats(&self) -> Check {
         let runs: Vec<(f64, f64)> = self.whole_runs().map(|run| (run.iops, run.seconds)).collect();
         let doubts = self.doubts.iter().map(|doubt| (doubt.verdict, &*doubt.why));
         verdict::repeats(&runs).doubted(doubts)
     }
 
-    /// How far to believe the cell, by the rule of a layout.
+    /// Returns the class of the cell, by the rule of a layout.
     pub fn judge(&self, layout: u32) -> Class {
         let verdicts = self.verdicts();
         if layout < EVERY_CHECK_SINCE {
             let check = |(code, verdict): (&&str, &Verdict)| Check::new(code, "", *verdict, "");
             return Class::of_earlier(&verdicts.iter().map(check).collect::<Vec<_>>());
         }
-        // A check that a run lacks may have failed there; without a run nothing is known.
+        // A check that a run lacks may have failed in it; without runs nothing is known.
         let lacks = |run: &CellRun| {
             verdict::of_layout(layout).any(|listed| !run.verdicts.contains_key(listed.code))
         };
@@ -386,12 +388,13 @@ impl Cell {
         }
     }
 
-    /// Median of the runs' mean latencies in nanoseconds.
+    /// Returns the median of the runs' mean latencies in nanoseconds.
     pub fn mean_ns(&self) -> Option<f64> {
         Spread::of(self.whole_runs().filter_map(|run| run.latency_ns.mean)).map(|s| s.median)
     }
 
-    /// Lowest and highest of a percentile over the runs; `None` if a run has too few samples.
+    /// Returns the minimum and maximum of a percentile over the runs; `None` if a run has too few
+    /// samples.
     pub fn range(&self, of: impl Fn(&Latency) -> Option<u64>) -> Option<(u64, u64)> {
         let all: Option<Vec<u64>> = self.whole_runs().map(|run| of(&run.latency_ns)).collect();
         let all = all?;
@@ -412,7 +415,7 @@ mod test {
             let (checks, schema_version) = (checks.clone(), SCHEMA_VERSION);
             let mut result = RunResult { checks, schema_version, ..RunResult::default() };
             (result.totals.iops, result.totals.seconds) = (*iops, 5.0);
-            // One run alone says nothing of the next.
+            // A single run says nothing about the next.
             result.set_check(verdict::repeats(&[(*iops, 5.0)]));
             assert_eq!(result.class, Class::Indicative);
             runs.push(CellRun::of(&result, 1, String::new()));
@@ -429,7 +432,7 @@ mod test {
             result.partial = partial.map(str::to_owned);
             CellRun::of(&result, 1, String::new()).seconds
         };
-        // A busy host began late; the work of another one was done after a moment.
+        // A busy host began late; another run completed its work after a moment.
         assert_eq!(lasted(5.0, 4.22, None), 5.0);
         assert_eq!(lasted(5.0, 0.2, None), 0.2);
         assert_eq!(lasted(0.2, 0.2, None), 0.2);
@@ -453,7 +456,7 @@ mod test {
         assert_eq!([0.49, 0.5].map(|seconds| cell(seconds).whole_runs().count()), [0, 1]);
         let why = "late worked for 0.49 of 10.00 s: a moment is no repeat";
         assert_eq!(run(Some(10.0), 0.49).failed.as_deref(), Some(why));
-        // The work was done.
+        // The run completed its work.
         assert_eq!(run(None, 0.01).failed, None);
     }
 
@@ -472,11 +475,11 @@ mod test {
         let mut faulty = cell(&five, Verdict::Pass);
         faulty.runs[3].verdicts.insert("H21".to_owned(), Verdict::Fail);
         assert_eq!(faulty.judge(SCHEMA_VERSION), Class::Invalid);
-        // A run that was cut does not count.
+        // An interrupted run does not count.
         faulty.runs[3].failed = Some("interrupted".to_owned());
         assert_eq!(faulty.judge(SCHEMA_VERSION), Class::Indicative, "four runs");
         assert_eq!(Cell::default().judge(SCHEMA_VERSION), Class::Indicative);
-        // One run without a check of the list.
+        // One run lacks a check of the list.
         let mut lacking = cell(&five, Verdict::Pass);
         lacking.runs[2].verdicts.remove("H03");
         assert_eq!(lacking.judge(SCHEMA_VERSION), Class::Invalid);

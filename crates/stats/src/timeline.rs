@@ -1,8 +1,8 @@
-//! What a run was like over time, in bounded memory however long it is: a row of numbers and a
-//! histogram for each second, and from some length on for longer stretches of equal length.
+//! A run over time, in memory that its length does not affect: a row of numbers and a histogram for
+//! each second, and from some length on for longer stretches of equal length.
 //!
-//! Neighbours become one by adding what they counted. Percentiles are those of both histograms
-//! together: nothing is averaged.
+//! Neighbours are merged by adding their counts. Percentiles are those of both histograms together:
+//! nothing is averaged.
 
 use block::Connection;
 
@@ -13,10 +13,10 @@ use crate::interval::{Interval, per};
 use crate::packed::{Packed, joined};
 use crate::run::Second;
 
-/// Histograms that are kept at most: 1.5 MB, if each has the thousand buckets of a fast run.
+/// Maximum number of histograms: 1.5 MB, if each has the thousand buckets of a fast run.
 const SPANS_MAX: usize = 512;
-/// Rows for each histogram, at the limit. So many become one when a histogram stands for them all,
-/// so that its percentiles are known.
+/// Rows for each histogram, at the limit. This many rows are merged when one histogram covers them
+/// all, so that its percentiles are known.
 const ROWS: usize = 8;
 
 /// Rows and histograms over time.
@@ -24,18 +24,18 @@ const ROWS: usize = 8;
 pub(crate) struct Timeline {
     spans_max: usize,
     rows: Vec<Row>,
-    /// Those of the last row and of the last span, while they grow.
+    /// Histograms of the last row and of the last span, while they grow.
     row: Latencies,
     span: Latencies,
     /// Histograms of all spans but the last.
     spans: Vec<Packed>,
-    /// Seconds that make one row by now; a span has as many, or up to [`ROWS`] times as many.
+    /// Seconds in a full row; a span has as many, or up to [`ROWS`] times as many.
     row_seconds: usize,
     span_seconds: usize,
     /// Seconds in the last row and in the last span.
     row_filled: usize,
     span_filled: usize,
-    /// Where the last span begins, and where it ends so far.
+    /// Beginning of the last span, and its end so far.
     span_from_s: f64,
     to_s: f64,
 }
@@ -47,7 +47,7 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// With at most so many spans, an even number.
+    /// Creates a timeline of at most `spans_max` spans, an even number.
     fn of(spans_max: usize) -> Timeline {
         Timeline {
             spans_max,
@@ -64,7 +64,7 @@ impl Timeline {
         }
     }
 
-    /// Adds a second, and says what it was like by itself.
+    /// Adds a second, and returns its row.
     pub fn add(&mut self, stretch: Stretch, done: &Interval, latencies: &Latencies) -> Second {
         let second = Row::of(stretch, done, latencies);
         if self.row_filled == self.row_seconds {
@@ -84,8 +84,8 @@ impl Timeline {
         second.second()
     }
 
-    /// Adds what was done behind the last second to that second; what was told when nobody was
-    /// there has no `stretch`.
+    /// Adds work after the last second to that second; work reported when no worker was active has
+    /// no `stretch`.
     pub fn extend(&mut self, stretch: Option<Stretch>, done: &Interval, latencies: &Latencies) {
         let Some(last) = self.rows.last_mut() else { return };
         let stretch = stretch.unwrap_or(Stretch { to_s: last.to_s, span_ns: 0 });
@@ -93,7 +93,7 @@ impl Timeline {
         self.merge_latencies(stretch.to_s, latencies);
     }
 
-    /// Adds what came back late to the last second.
+    /// Adds late completions to the last second.
     pub fn extend_late(&mut self, latencies: &Latencies) {
         let Some(last) = self.rows.last_mut() else { return };
         last.join_late(latencies);
@@ -109,7 +109,7 @@ impl Timeline {
         if self.span_filled == 0
             && let Some(span) = self.spans.pop()
         {
-            // It was closed with the last second: opened again, it is closed by the next one.
+            // The span was closed with the last second: reopened, it is closed by the next one.
             let span = span.span();
             self.span_from_s = span.from_s;
             self.span = Latencies::of(&span.buckets, span.max_ns);
@@ -152,7 +152,7 @@ impl Timeline {
         (self.span_filled > 0).then_some(span)
     }
 
-    /// Each span stands for several rows, which become one.
+    /// Merges rows: each span covers several rows, which become one.
     fn join_rows(&mut self) {
         let (groups, _) = self.rows.as_chunks::<ROWS>();
         let groups = groups.iter().zip(&self.spans);
@@ -174,17 +174,18 @@ impl Timeline {
         self.span_seconds *= 2;
     }
 
-    /// Whether there is no second yet.
+    /// Returns whether there is no second yet.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The rows so far.
+    /// Returns the rows so far.
     pub fn rows(&self) -> Vec<Second> {
         self.rows.iter().map(Row::second).collect()
     }
 
-    /// The histograms so far, in about so many spans at most: neighbours are joined as needed.
+    /// Returns the histograms so far, in at most about `most` spans: neighbours are merged as
+    /// needed.
     pub fn spans(&self, most: usize) -> Vec<Span> {
         let each = self.spans.len().div_ceil(most.max(1)).max(1);
         let one = |span: Span, next: Span| joined(span, &next);
@@ -194,7 +195,7 @@ impl Timeline {
     }
 }
 
-/// What was counted in a stretch of time.
+/// Counts of a stretch of time.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     to_s: f64,
@@ -210,7 +211,7 @@ struct Row {
     errors: u64,
     connection: Connection,
     outstanding_ns: i128,
-    /// How many latencies there are, and their sum.
+    /// Number of latencies, and their sum.
     samples: u64,
     latency_ns: u128,
     /// p50, p99 and p99.9.
@@ -254,7 +255,7 @@ impl Row {
         self.reads + self.writes + self.trims
     }
 
-    /// Adds what was counted in the stretch that follows. Percentiles are to be set anew.
+    /// Adds the counts of the stretch that follows. The caller sets the percentiles again.
     fn join(&mut self, next: &Row) {
         self.to_s = next.to_s;
         self.span_ns += next.span_ns;
@@ -275,7 +276,7 @@ impl Row {
         self.waiting_from_ns = next.waiting_from_ns.or(self.waiting_from_ns);
     }
 
-    /// Adds what came back late. Percentiles are to be set anew.
+    /// Adds late completions. The caller sets the percentiles again.
     fn join_late(&mut self, latencies: &Latencies) {
         self.samples += latencies.count();
         self.latency_ns += latencies.sum();
@@ -331,7 +332,7 @@ mod test {
 
     use super::*;
 
-    /// What one second did: some hundred I/Os, with latencies that wander.
+    /// Returns one second of work: some hundred I/Os, with latencies that wander.
     fn second(number: u64) -> Interval {
         let mut done = Interval::new();
         (done.start, done.end) = (Nanos::from_secs(number), Nanos::from_secs(number + 1));
@@ -352,7 +353,7 @@ mod test {
         }
     }
 
-    /// A week of seconds has 147 times as many as a timeline keeps rows: so has this.
+    /// A week has 147 times as many seconds as a timeline keeps rows, and so does this test.
     #[test]
     fn a_week_is_kept_in_few_rows_that_are_those_of_the_union() {
         let mut timeline = Timeline::of(4);
@@ -404,11 +405,11 @@ mod test {
         }
     }
 
-    /// An hour keeps its seconds, and memory has an end that no length of a run moves.
+    /// An hour keeps its seconds, and memory has a limit that does not depend on the run's length.
     #[test]
     fn memory_has_an_end() {
         const { assert!(ROWS * SPANS_MAX >= 3600) };
-        // A thousand buckets that a thousand I/Os each fell into.
+        // A thousand buckets with a thousand I/Os each.
         let mut latencies = Latencies::new();
         (0..1000_u64).for_each(|i| latencies.record_n(i * i + 200, 1000));
         let buckets = crate::Buckets::of(&latencies);

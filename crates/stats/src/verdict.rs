@@ -1,8 +1,8 @@
 //! Honesty checks: numbers in, a verdict and its evidence out.
 //!
-//! Whoever runs a job gathers the numbers; nothing here looks at a host. What could not be
-//! gathered is [`Verdict::Unknown`], never a pass. [`ALL`] lists the checks: every result has each
-//! of them.
+//! The program that runs a job gathers the numbers; nothing here looks at a host. A number that
+//! could not be gathered results in [`Verdict::Unknown`], never a pass. [`ALL`] lists the checks:
+//! every result has each of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,30 +70,30 @@ pub use succeeded::ios_succeeded;
 pub use together::{Finding, joined};
 pub use working_set::{Medium, WorkingSet, distinct, working_set};
 
-/// What a check came to.
+/// Verdict of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// As it should be.
+    /// The check passed.
     Pass,
-    /// The number stands, with a reservation that must be read along with it.
+    /// The number is valid, with a reservation that must be read along with it.
     Warn,
     /// The number is wrong or means something else.
     Fail,
-    /// Could not be checked.
+    /// The check could not be made.
     #[default]
     Unknown,
-    /// What it asks is no question here, as is known for certain.
+    /// The check's question is known not to apply.
     DoesNotApply,
 }
 
 impl Verdict {
-    /// Of two, the one that says more against a result.
+    /// Returns the worse of two verdicts.
     pub fn worse(self, other: Verdict) -> Verdict {
         if other.rank() > self.rank() { other } else { self }
     }
 
-    /// The word for it.
+    /// Returns the word for the verdict.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Pass => "pass",
@@ -104,7 +104,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it speaks against a number.
+    /// Returns whether the verdict is evidence against a number.
     pub fn is_against(self) -> bool {
         matches!(self, Verdict::Warn | Verdict::Fail | Verdict::Unknown)
     }
@@ -120,7 +120,7 @@ impl Verdict {
     }
 }
 
-/// How far to believe a result.
+/// Credibility of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
@@ -133,24 +133,25 @@ pub enum Class {
     Invalid,
 }
 
-/// Checks that a published number needed before there was a [list](ALL): layouts before 3 have
-/// those checks only that applied.
+/// Checks that a published number needed before there was a [list](ALL): layouts before 3 have only
+/// those checks that applied.
 const NEEDED: [&str; 8] = ["H06", "H10", "H11", "H12", "H13", "H20", "H21", "H22"];
 
 impl Class {
-    /// A failed check makes a result invalid, and so does one of the [list](ALL) that is not there:
-    /// it may have failed. It is publishable when each passed, or does not apply.
+    /// Returns the class of a result. A failed check makes a result invalid, and so does a missing
+    /// check of the [list](ALL), as it may have failed. A result is publishable if each check
+    /// passed or does not apply.
     pub fn of(checks: &[Check]) -> Class {
         Class::of_layout(crate::SCHEMA_VERSION, checks)
     }
 
-    /// The same by the list of a layout, 3 or later.
+    /// Returns the class by the list of a layout, 3 or later.
     pub fn of_layout(layout: u32, checks: &[Check]) -> Class {
         let verdicts = checks.iter().map(|check| (check.code.as_str(), check.verdict));
         Class::of_verdicts(layout, verdicts)
     }
 
-    /// The same of verdicts, each with the number of its check.
+    /// Returns the class of verdicts, each with the number of its check.
     pub fn of_verdicts<'a>(
         layout: u32,
         verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone,
@@ -163,7 +164,7 @@ impl Class {
         }
     }
 
-    /// The class of a result of a layout before 3, by the rule of then.
+    /// Returns the class of a result of a layout before 3, by the rule of that layout.
     pub fn of_earlier(checks: &[Check]) -> Class {
         let all = || checks.iter().map(|check| check.verdict);
         if all().any(|verdict| verdict == Verdict::Fail) {
@@ -176,13 +177,14 @@ impl Class {
         }
     }
 
-    /// Checks that a published number needed in a layout before 3, and that were not made.
+    /// Returns the checks that a published number needed in a layout before 3, and that were not
+    /// made.
     pub fn unmade(checks: &[Check]) -> Vec<&'static str> {
         let made = |needed: &&str| checks.iter().any(|check| check.code == **needed);
         NEEDED.into_iter().filter(|needed| !made(needed)).collect()
     }
 
-    /// The word for it.
+    /// Returns the word for the class.
     pub fn word(self) -> &'static str {
         match self {
             Class::Publishable => "publishable",
@@ -192,35 +194,35 @@ impl Class {
     }
 }
 
-/// One honesty check and what it came to.
+/// One honesty check and its verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Check {
-    /// Its number: "H11".
+    /// Number of the check: "H11".
     pub code: String,
-    /// Its name: "littles-law".
+    /// Name of the check: "littles-law".
     pub name: String,
-    /// What it came to.
+    /// Verdict of the check.
     pub verdict: Verdict,
-    /// The arithmetic, in words.
+    /// Evidence: the arithmetic, as text.
     pub evidence: String,
-    /// Commands that mend it, where there are any.
+    /// Commands that fix the problem, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mend: Vec<String>,
 }
 
 impl Check {
-    /// A check with its verdict.
+    /// Creates a check with its verdict.
     pub fn new(code: &str, name: &str, verdict: Verdict, evidence: impl Into<String>) -> Check {
         let (code, name) = (code.into(), name.into());
         Check { code, name, verdict, evidence: evidence.into(), mend: Vec::new() }
     }
 
-    /// One that could not be made, and why.
+    /// Creates a check that could not be made, with the reason.
     pub fn unknown(code: &str, why: impl Into<String>) -> Check {
         Check::new(code, Check::name_of(code), Verdict::Unknown, why)
     }
 
-    /// One that asks nothing here, and why that is certain.
+    /// Creates a check that does not apply, with the reason why that is certain.
     pub fn does_not_apply(code: &str, why: impl Into<String>) -> Check {
         Check::new(code, Check::name_of(code), Verdict::DoesNotApply, why)
     }
@@ -229,7 +231,7 @@ impl Check {
         listed(code).map_or(code, |listed| listed.name)
     }
 
-    /// Adds doubts, each with the verdict that it leads to.
+    /// Adds doubts, each with its verdict.
     #[must_use]
     pub fn doubted<'a>(mut self, doubts: impl Iterator<Item = (Verdict, &'a str)>) -> Check {
         for (verdict, why) in doubts {
@@ -239,7 +241,7 @@ impl Check {
         self
     }
 
-    /// The same with a command that mends it, each said once.
+    /// Adds a command that fixes the problem, unless it is already listed.
     #[must_use]
     pub fn mend(mut self, command: impl Into<String>) -> Check {
         let command = command.into();
@@ -250,12 +252,12 @@ impl Check {
     }
 }
 
-/// Stolen time above this share of the window is not ours.
+/// Maximum share of steal time in the window, in percent.
 const STEAL_PERCENT: f64 = 1.0;
 
-/// H13: the processor was ours. `steal_percent` is the share of the window (0 to 100) that the
-/// hypervisor gave to others; `throttled` is how often a CPU quota stopped us. `None` where not
-/// known.
+/// H13: the CPU was ours. `steal_percent` is the share of the window (0 to 100) that the hypervisor
+/// gave to others; `throttled` is the number of times that a CPU quota stopped us. `None` if
+/// unknown.
 pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check {
     let check = |verdict, evidence| Check::new("H13", "cpu-was-ours", verdict, evidence);
     let Some(steal) = steal_percent else {
@@ -282,24 +284,24 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
     made
 }
 
-/// What lay between initiator and target.
+/// Connection between initiator and target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wire {
-    /// Nothing: the storage is local.
+    /// None: the storage is local.
     None,
-    /// Both were one host.
+    /// Initiator and target were one host.
     Loopback,
-    /// A network, with the share of segments that were sent again (0 to 100) where known.
+    /// A network, with the share of retransmitted segments (0 to 100) if known.
     Network {
-        /// Segments sent again, 0 to 100.
+        /// Retransmitted segments, 0 to 100.
         retransmitted_percent: Option<f64>,
     },
 }
 
-/// More segments sent again than this share are a broken network.
+/// Maximum share of retransmitted segments, in percent; more is a broken network.
 const RETRANSMITTED_PERCENT: f64 = 0.01;
 
-/// H19: what the wire was. Loopback is no wire, and a result must say so.
+/// H19: kind of the wire. Loopback is no wire, and a result must say so.
 pub fn wire(wire: Wire) -> Check {
     let check = |verdict, evidence: String| Check::new("H19", "wire", verdict, evidence);
     match wire {

@@ -1,4 +1,4 @@
-//! The result document keeps its names: users script against them.
+//! The result document retains its names: users script against them.
 
 use block::{Connection, Nanos, Op};
 use serde_json::Value;
@@ -8,10 +8,10 @@ use stats::{
     WorkerName,
 };
 
-/// The names that were promised, with values of the promised types.
+/// The promised names, with values of the promised types.
 const CONTRACT: &str = include_str!("contract.json");
 
-/// A run of one worker that read for one second: enough I/Os for every percentile.
+/// Returns a run of one worker that read for one second: enough I/Os for every percentile.
 fn result() -> RunResult {
     let mut done = Interval::new();
     (done.start, done.end) = (Nanos::from_secs(100), Nanos::from_secs(101));
@@ -59,8 +59,8 @@ fn result() -> RunResult {
     }
 }
 
-/// Every name of `promised` is in `given`, with a value of the same type. Null is allowed for a
-/// number, because what is not known is null.
+/// Asserts that every name of `promised` is in `given`, with a value of the same type. Null is
+/// allowed for a number, because an unknown number is null.
 fn assert_keeps(promised: &Value, given: &Value, path: &str) {
     match (promised, given) {
         (Value::Object(promised), Value::Object(given)) => {
@@ -129,8 +129,8 @@ fn few_samples_are_null() {
     }
 }
 
-/// An hour at a million I/Os a second, whose latencies wander over three decades: a row for each
-/// second, histograms over time in few spans, and nothing that grows with the I/Os.
+/// An hour at a million I/Os a second, whose latencies wander over three decades, has a row for
+/// each second, histograms over time in few spans, and nothing that grows with the I/Os.
 #[test]
 fn an_hour_at_a_million_a_second_stays_small() {
     const MOST_BYTES: usize = 8 << 20;
@@ -163,6 +163,6 @@ fn an_hour_at_a_million_a_second_stays_small() {
     let (ios, hour) = document(1801, 3600);
     assert_eq!(ios, 3_600_000_000);
     assert!(hour < MOST_BYTES, "{hour} bytes after an hour, {half} after half of it");
-    // What the second half adds are its rows.
+    // The second half adds only its rows.
     assert!(hour - half < 1800 * 512, "{} bytes for half an hour", hour - half);
 }

@@ -3,8 +3,8 @@
 //! read, and a resync after a crash or a leg's return copies only those regions.
 //!
 //! Lanes are those of a mirror, under the rules of [`Shared`]. The one [`Keeper`] of an array makes
-//! metadata durable before an I/O that depends on it begins or completes. Both get the time as an
-//! argument and start no threads: whole arrays run in virtual time.
+//! metadata durable before a dependent I/O begins or completes. Both get the time as an argument
+//! and start no threads: whole arrays run in virtual time.
 
 mod admin;
 mod assemble;
@@ -66,12 +66,12 @@ pub fn page_count(bytes: u64) -> usize {
     Map::new(bytes).pages()
 }
 
-/// The pages of an array's map before anything is written.
+/// Returns the pages of an array's map before any write.
 pub fn blank_pages(array: u128, bytes: u64) -> Vec<[u8; PAGE_BYTES]> {
     pages_of(&Map::new(bytes), array)
 }
 
-/// The pages of a map as the legs should hold them now.
+/// Pages of a map as the legs should hold them now.
 fn pages_of(map: &Map, array: u128) -> Vec<[u8; PAGE_BYTES]> {
     let page = |page| {
         let mut bytes = [0; PAGE_BYTES];
@@ -88,7 +88,7 @@ pub fn region_bytes(bytes: u64) -> u64 {
 
 impl Array {
     /// Opens an assembled array. `names` are those of the members, `maps` the maps of the legs that
-    /// are in; `patience` is how long a leg may leave an I/O unanswered.
+    /// are in; `patience` is the maximum time for which a leg may leave an I/O unanswered.
     pub fn new(
         assembly: &Assembly,
         names: Vec<String>,
@@ -106,8 +106,8 @@ impl Array {
         Array { shared: Arc::new(shared), geometry, numbers: Arc::default() }
     }
 
-    /// The array's only keeper. `lanes` lead to the legs that are present; `fence` is how long
-    /// those may still execute what a process before this one sent.
+    /// Creates the array's only keeper. `lanes` lead to the legs that are present; `fence` is the
+    /// time for which these legs may still execute I/Os of an earlier process.
     pub fn keeper(
         &self,
         assembly: &Assembly,
@@ -164,7 +164,7 @@ impl Array {
         self.shared.words()
     }
 
-    /// Legs that left, and reads that other legs answered. Of `members` legs some may be out still.
+    /// Failed legs, and reads that other legs served. Some of the `members` legs may still be out.
     pub fn hidden(&self, members: usize) -> Vec<Hidden> {
         self.shared.hidden(members)
     }

@@ -1,4 +1,4 @@
-//! A lane beside those of a job, for reads that look at a volume outside of the measured window.
+//! A lane in addition to those of a job, for reads of a volume outside the measured window.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use crate::Volume;
 /// Time limit of the lane's end.
 const LEAVING: Nanos = Nanos::from_millis(500);
 
-/// An open lane on a core of its own.
+/// An open lane on its own core.
 pub(crate) struct Aside {
     core: Core,
     lane: Box<dyn Lane>,
@@ -23,11 +23,11 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Opens one for up to `depth` reads in flight.
+    /// Opens a lane for up to `depth` reads in flight.
     ///
     /// # Errors
     ///
-    /// It cannot be opened, or not within the time limit.
+    /// The lane cannot be opened, or not within the time limit.
     pub(crate) fn open(volume: &dyn Volume, depth: usize, limit: Nanos) -> io::Result<Aside> {
         let core = Core::open(Pool::new(2 * depth, depth)).map_err(io::Error::other)?;
         let lane = volume.begin_lane(&core).map_err(io::Error::other)?;
@@ -44,7 +44,7 @@ impl Aside {
         self.core.now()
     }
 
-    /// Hands a read over. The lane is full at the depth that it was opened for.
+    /// Queues a read. The lane is full at the depth with which it was opened.
     pub(crate) fn ask(&mut self, offset: u64, len: u32) {
         let buf = self.core.pool().take_beyond(len as usize);
         let tag = Tag(self.asked);
@@ -57,7 +57,7 @@ impl Aside {
     ///
     /// # Errors
     ///
-    /// A read failed, the lane broke, or none came in time.
+    /// A read failed, the lane broke, or no read completed in time.
     pub(crate) fn answers(
         &mut self,
         len: u32,

@@ -1,5 +1,5 @@
-//! A null volume whose I/Os are system calls that move no data: what fio's engines `falloc`,
-//! `ftruncate`, `filecreate`, `filestat`, `filedelete` and `cpuio` do.
+//! A null volume whose I/Os are system calls that move no data, like fio's engines `falloc`,
+//! `ftruncate`, `filecreate`, `filestat`, `filedelete` and `cpuio`.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -12,10 +12,10 @@ use os::{Folder, ImageLock, LockError};
 use crate::file::{cause_of, fault_of};
 use crate::{FileGround, Ground, OpenError};
 
-/// What each I/O is: `?call=KIND,EACH,PATH`.
+/// System call that replaces each I/O: `?call=KIND,EACH,PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// What is called.
+    /// Kind of call.
     pub kind: CallKind,
     /// Bytes of the volume for each file; microseconds of a spin.
     pub each: u64,
@@ -23,7 +23,7 @@ pub struct Call {
     pub path: String,
 }
 
-/// What a call does.
+/// Kinds of system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Busy-waits.
@@ -40,11 +40,11 @@ pub enum CallKind {
     Delete,
 }
 
-/// What stands for the number of a file.
+/// Placeholder for the number of a file.
 const NUMBER: &str = "$filenum";
 /// The longest spin in microseconds, an hour.
 const SPIN_MAX: u64 = 3_600_000_000;
-/// fio's answer to an operation that its engine lacks.
+/// fio's error for an operation that its engine does not support.
 const EINVAL: i32 = 22;
 const KINDS: [(&str, CallKind); 6] = [
     ("spin", CallKind::Spin),
@@ -78,7 +78,7 @@ impl Call {
         FileGround::open(first, false, false).map_or(Ground::Nothing, Ground::File)
     }
 
-    /// Refuses to cut, grow or remove an image that somebody uses.
+    /// Refuses to truncate, grow or remove an image in use.
     pub(crate) fn ask(&self, bytes: u64) -> Result<(), OpenError> {
         let count = match self.kind {
             CallKind::Allocate | CallKind::Truncate => 1,
@@ -107,7 +107,7 @@ impl Call {
     }
 
     /// The folder of all files and their name in it; `None` if they have several. No link of
-    /// another user leads there, nor is one followed in it.
+    /// another user is followed in the path or in the folder.
     fn folder(&self) -> io::Result<Option<(Folder, String)>> {
         let (folder, name) = match self.path.rsplit_once('/') {
             Some((folder, _)) if folder.contains(NUMBER) => return Ok(None),
@@ -115,7 +115,7 @@ impl Call {
             None => (".".to_owned(), self.path.as_str()),
         };
         match Folder::open_trusted(Path::new(&folder)) {
-            // Each call says so.
+            // Each call reports the error.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             folder => Ok(Some((folder?, name.to_owned()))),
         }

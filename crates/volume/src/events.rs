@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Lines that are kept.
+/// Maximum retained lines.
 const LINES_MAX: usize = 64;
-/// The first lines, which are kept for ever: they tell how it began.
+/// Number of first lines, which are retained for ever: they describe the start.
 const FIRST: usize = 16;
 
 /// Lines for the log of a server, each reported once, and for the end of a run.
@@ -47,7 +47,7 @@ impl Events {
         self.lock().news.drain(..).collect()
     }
 
-    /// The first lines and the last ones, with how many are missing between them.
+    /// The first and the last lines, with the number of missing lines between them.
     pub(crate) fn all(&self) -> Vec<String> {
         let lines = self.lock();
         let mut all: Vec<String> = lines.all.iter().cloned().collect();

@@ -33,18 +33,18 @@ pub(crate) struct FileVolume {
     direct: bool,
     /// The file's last part of a block.
     tail: Tail,
-    /// The open file: all lanes use it, whatever its path leads to later.
+    /// The open file: all lanes use this handle, whatever the path leads to later.
     opened: Arc<OpenFile>,
-    /// It had a name when opened, on a file system that counts links.
+    /// The file had a name when opened, on a file system that counts links.
     named: bool,
-    /// It is a device, and nobody was promised that trimmed blocks read as zeroes.
+    /// The file is a device, and no caller was promised that trimmed blocks read as zeroes.
     discards: bool,
-    /// Keeps other owners from it.
+    /// Lock against other owners.
     hold: Hold,
-    /// Keeps other processes from a device that is written.
+    /// Claim against other processes on a device that is written.
     _claim: Option<std::fs::File>,
     sync: Arc<Writeback>,
-    /// Backing store of the file, once somebody has asked.
+    /// Backing store of the file, looked up at the first request.
     backing: OnceLock<Backing>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct FileVolume {
 ///
 /// The kernel reports a failed writeback once and forgets it: the next sync succeeds although the
 /// data is lost. So after a failed sync all syncs fail, on every lane, until the volume is
-/// reopened. A process that opens the file later cannot know, so an event says it.
+/// reopened. A process that opens the file later cannot know this, so an event reports the failure.
 #[derive(Default)]
 struct Writeback {
     failed: Mutex<Option<(Fault, Cause)>>,
@@ -72,7 +72,7 @@ impl Writeback {
         self.told().map_or(Ok(()), Err)
     }
 
-    /// A sync failed; the first failure stands.
+    /// Records a failed sync; the first failure is kept.
     #[cold]
     fn failed(&self, why: (Fault, Cause)) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
@@ -111,7 +111,7 @@ impl FileVolume {
             return Err(OpenError::TooSmall(uri.path.display().to_string(), block_bytes));
         }
         if tail == Tail::Padded && found.direct {
-            // Direct I/O is of whole blocks.
+            // Direct I/O transfers whole blocks.
             found = found.again_cached(purpose.writes()).map_err(fail)?;
         }
         let blocks = found.bytes.next_multiple_of(u64::from(block_bytes));
@@ -174,7 +174,7 @@ impl Volume for FileVolume {
         let fail = |error| OpenError::File { path: self.path().to_owned(), error };
         let writes = self.purpose.writes();
         let opened = match self.opened.again(writes) {
-            // Without /proc, reopen it by its path.
+            // Without /proc, reopen the file by its path.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 OpenFile::open(self.path(), writes, Some(self.direct))
             }
@@ -290,9 +290,9 @@ struct FileLane {
     /// The file's length is no multiple of the block.
     odd: Option<Odd>,
     _hold: Hold,
-    /// How ranges are deallocated.
+    /// Operation that deallocates ranges.
     trim: FileOpKind,
-    /// It goes through the page cache.
+    /// I/Os go through the page cache.
     cached: bool,
     sync: Arc<Writeback>,
     in_flight: usize,
@@ -371,7 +371,7 @@ impl Lane for FileLane {
                 (kind, cached, told)
                 && why.0 == Fault::Medium
             {
-                // It has written back other callers' data, and consumed their error.
+                // The failed sync has written back other callers' data, and consumed their error.
                 sync.failed(why);
             }
             let cause = told.map_or_else(|(_, cause)| cause, |()| Cause::NONE);
@@ -412,12 +412,12 @@ fn words_of(cause: Cause) -> Option<String> {
     }
 }
 
-/// How long a lane trusts the file's last known size.
+/// Time for which a lane trusts the file's last known size.
 const BELIEVED: Nanos = Nanos::from_millis(1);
 
-/// The size up to which a file may be written.
+/// Watch on the size up to which a file may be written.
 ///
-/// A write beyond the end would extend a truncated file and hide the loss: the lost part would read
+/// A write past the end would extend a truncated file and hide the loss: the lost part would read
 /// as zeroes. So a lane checks the file's size before a write, at most once a millisecond; a check
 /// takes 1 to 2 µs.
 struct Watch {

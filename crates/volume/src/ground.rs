@@ -1,4 +1,4 @@
-//! What a volume's data rests on: facts about files, devices and targets that need no I/O on the
+//! Backing store of a volume's data: facts about files, devices and targets that need no I/O on the
 //! volume.
 
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ use os::{Clock, Device, Extents, Stack};
 
 use crate::sample::places;
 
-/// What a volume's data rests on.
+/// Backing store of a volume's data.
 #[derive(Debug)]
 pub enum Ground {
     /// Nothing is stored.
@@ -22,33 +22,33 @@ pub enum Ground {
     File(FileGround),
     /// A target, by its product name: vendor and product of INQUIRY, model of Identify.
     Target(String),
-    /// Several volumes as one.
+    /// Several volumes combined into one.
     Several(Several),
-    /// On another host, or in several places.
+    /// Data on another host, or on several backing stores.
     Elsewhere,
 }
 
-/// Several volumes as one.
+/// Several volumes combined into one.
 #[derive(Debug)]
 pub struct Several {
     /// Each with its length in bytes.
     pub parts: Vec<(Ground, u64)>,
-    /// Bytes on one part before the next has its turn; `None` if each has all the data.
+    /// Stripe size in bytes; `None` if each part has all the data.
     pub stripe_bytes: Option<u64>,
 }
 
 /// A single volume, or a part of one.
 #[derive(Debug)]
 pub struct Leaf {
-    /// What it rests on.
+    /// Backing store of the part.
     pub ground: Ground,
-    /// Its length in bytes.
+    /// Size of the part in bytes.
     pub bytes: u64,
     /// The used ranges: offset and length.
     pub ranges: Vec<(u64, u64)>,
-    /// Its share of the whole's reads and writes, 0 to 1, if offsets are uniform.
+    /// The part's share of the whole's reads and writes, 0 to 1, if offsets are uniform.
     pub shares: [f64; 2],
-    /// It is a part of a volume.
+    /// The volume is a part of another volume.
     pub is_part: bool,
 }
 
@@ -106,25 +106,25 @@ impl Leaf {
 /// A file or device of this host that holds a volume.
 #[derive(Debug)]
 pub struct FileGround {
-    /// Its path.
+    /// Path of the file or device.
     pub path: PathBuf,
     /// Direct I/O was requested.
     pub asked_direct: bool,
     /// Direct I/O is used.
     pub direct: bool,
-    /// The device that it is or is on; `None` on tmpfs or a network file system.
+    /// The opened device, or the one with the file; `None` on tmpfs or a network file system.
     pub device: Option<Device>,
-    /// All block devices below it.
+    /// All block devices below the file or device.
     pub stack: Box<Stack>,
-    /// It is that device itself.
+    /// The device itself was opened, not a file on it.
     pub is_device: bool,
     /// I/Os are NVMe passthrough commands, which neither the device's nor the process's I/O
     /// statistics count.
     pub passthrough: bool,
-    /// Its file system, such as `ext4`.
+    /// File system, such as `ext4`.
     pub file_system: Option<String>,
     file: File,
-    /// The path to open it by for inspection.
+    /// Path to open for inspection.
     shown: PathBuf,
 }
 
@@ -135,7 +135,7 @@ pub struct Looked {
     pub blocks: u32,
     /// Blocks of zeroes only.
     pub zero: u32,
-    /// Other blocks that equal another one, or repeat a few bytes from end to end.
+    /// Other blocks that are identical to another one, or repeat a few bytes throughout.
     pub alike: u32,
 }
 
@@ -163,7 +163,7 @@ pub(crate) const SAMPLE_BYTES: usize = 4096;
 const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
 impl FileGround {
-    /// Of the file at a path.
+    /// Backing store of the file at a path.
     pub(crate) fn open(path: PathBuf, asked_direct: bool, direct: bool) -> std::io::Result<Self> {
         let twin = os::block_twin(&path);
         let passthrough = twin.is_some();
@@ -192,14 +192,14 @@ impl FileGround {
         })
     }
 
-    /// Identifies the file or device on this host, by whatever name it is opened: device and inode,
-    /// or 0 and the device number.
+    /// Identity of the file or device on this host, independent of its path: device and inode, or 0
+    /// and the device number.
     pub fn identity(&self) -> Option<[u64; 2]> {
         let found = self.file.metadata().ok()?;
         Some(if self.is_device { [0, found.rdev()] } else { [found.dev(), found.ino()] })
     }
 
-    /// The allocated extents of a range. A block device has no map of them.
+    /// Allocated extents of a range. A block device has no extent map.
     pub fn extents(&self, start: u64, length: u64) -> std::io::Result<Extents> {
         if self.is_device {
             return Err(std::io::Error::other("a block device has no map of extents"));
@@ -207,7 +207,7 @@ impl FileGround {
         Extents::of(&self.file, start, length)
     }
 
-    /// Backing store of the file: what a layer below it says of itself, else what the layers are.
+    /// Backing store of the file: as reported by a layer below, else inferred from the layers.
     pub fn backing(&self) -> Backing {
         match &self.stack {
             stack if stack.backing().is_some() => stack.backing().cloned().unwrap_or_default(),
@@ -217,13 +217,13 @@ impl FileGround {
         }
     }
 
-    /// Bytes of it in the page cache; `None` before Linux 6.5.
+    /// Bytes of the file in the page cache; `None` before Linux 6.5.
     pub fn cached_bytes(&self) -> Option<u64> {
         os::cached_bytes(&self.file)
     }
 
-    /// Samples up to `most` random blocks of a range with direct I/O, so that none can be prepared.
-    /// Fewer on a slow disk.
+    /// Samples up to `most` random blocks of a range with direct I/O, so that the samples cannot be
+    /// prepared. A slow disk yields fewer.
     pub fn sample(&self, start: u64, length: u64, most: u32) -> std::io::Result<Looked> {
         let direct =
             std::fs::OpenOptions::new().read(true).custom_flags(os::O_DIRECT).open(&self.shown);

@@ -46,7 +46,7 @@ pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenE
     Ok(Some(claim))
 }
 
-/// What a device holds, in words.
+/// Content of a device, in words.
 fn holds(device: &File) -> std::io::Result<String> {
     let bytes = { device }.seek(SeekFrom::End(0))?;
     let found = signature::find(bytes, |at, into| device.read_exact_at(into, at))?;
@@ -77,8 +77,8 @@ pub fn may_destroy(uri: &Uri, named: &[String]) -> bool {
     names.any(|name| Some(name) == serial.as_ref() || same(Path::new(name), path))
 }
 
-/// Whether a name means this volume: path or serial number of a file or device, the URI of anything
-/// else.
+/// Whether a name refers to this volume: path or serial number of a file or device, or the URI of
+/// any other volume.
 pub fn is_named(uri: &Uri, name: &str) -> bool {
     match uri {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => is_named(inner, name),

@@ -1,22 +1,22 @@
-//! Faults below a volume that none of its I/Os shows.
+//! Faults below a volume that none of its I/Os reports.
 
-/// Something failed below a volume, and the volume answered all the same: a leg of a mirror left,
-/// or a read came from another leg.
+/// A fault below a volume that still completed the I/O: a leg of a mirror failed, or another leg
+/// served a read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hidden {
-    /// What happened, in a sentence.
+    /// Description of the event, in a sentence.
     pub words: String,
-    /// It goes on: the volume is less than it was.
+    /// The event persists: the volume is degraded.
     pub lasts: bool,
 }
 
 impl Hidden {
-    /// Something that goes on.
+    /// An event that persists.
     pub(crate) fn lasting(words: String) -> Hidden {
         Hidden { words, lasts: true }
     }
 
-    /// Something that is over.
+    /// An event that is over.
     pub(crate) fn over(words: String) -> Hidden {
         Hidden { words, lasts: false }
     }

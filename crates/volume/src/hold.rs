@@ -1,7 +1,8 @@
 //! Owners of a file or device: one that writes, or several that read.
 //!
-//! [`FileVolume`](crate::file::FileVolume) takes the lock when it opens an image, and its lanes
-//! keep it. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` takes none.
+//! [`FileVolume`](crate::file::FileVolume) locks an image when it opens the image, and its lanes
+//! hold the lock. The volumes of a run are one owner: they share [`Locks`]. `?lock=off` disables
+//! locking.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -14,8 +15,8 @@ use os::{Device, ImageLock, LockError, OpenFile};
 use crate::uri::FileUri;
 use crate::{OpenError, Purpose, Uri};
 
-/// The locks of one owner, for the files and devices that its volumes use. A file that two of them
-/// name is locked once.
+/// Locks of one owner, for the files and devices of its volumes. A file named by two volumes is
+/// locked once.
 #[derive(Debug, Default)]
 pub struct Locks(Vec<Arc<ImageLock>>);
 
@@ -27,12 +28,13 @@ pub(crate) struct Hold {
 }
 
 impl Locks {
-    /// Locks what a file's URI names, and returns the URI to open it by; any other is returned as
-    /// it is, and locks by itself. A file is created first if the URI says its size.
+    /// Locks the file of a file URI, and returns the URI to open the file with; any other URI is
+    /// returned unchanged, and its volume locks when opened. A file is created first if the URI has
+    /// a size.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Locked`] if another owner has it open.
+    /// [`OpenError::Locked`] if another owner has the file open.
     pub fn take(&mut self, uri: &Uri, purpose: Purpose) -> Result<Uri, OpenError> {
         let Uri::File(file) = uri else { return Ok(uri.clone()) };
         if file.unlocked {
@@ -41,7 +43,7 @@ impl Locks {
         create(file, purpose)?;
         let hold = Hold::take_beside(file, purpose, &self.0)?;
         if hold.locks.is_empty() {
-            // Whoever opens it says why there is no lock.
+            // Opening the file reports why there is no lock.
             return Ok(uri.clone());
         }
         self.0.extend(hold.locks);
@@ -55,7 +57,7 @@ impl Hold {
         if uri.unlocked { Ok(Hold::default()) } else { Hold::take_beside(uri, purpose, &[]) }
     }
 
-    /// Locks the same where the owner may have locked it already.
+    /// Locks a file or device that the owner may have locked already.
     fn take_beside(
         uri: &FileUri,
         purpose: Purpose,
@@ -92,7 +94,8 @@ impl Hold {
         self.remark.as_deref()
     }
 
-    /// Whether it locks nothing, or this file: not one that took its name meanwhile.
+    /// Whether there is no lock, or the lock is on this file: not on one that replaced it
+    /// meanwhile.
     pub(crate) fn is_of(&self, file: &File) -> bool {
         let kind = file.metadata().map(|about| about.file_type());
         let is_plain = kind.is_ok_and(|kind| kind.is_file());
@@ -101,7 +104,7 @@ impl Hold {
     }
 }
 
-/// Says why a file cannot be opened, and of one that is missing what creates it: a size.
+/// Error for a file that cannot be opened; for a missing one, the hint that a size creates it.
 pub(crate) fn cannot_open(uri: &FileUri, error: io::Error) -> OpenError {
     let path = uri.path.clone();
     let folder = path.parent().filter(|path| *path != Path::new("")).unwrap_or(Path::new("."));
@@ -122,7 +125,7 @@ pub(crate) fn create(uri: &FileUri, purpose: Purpose) -> Result<(), OpenError> {
     }
 }
 
-/// Locks one image, or raises the lock that its owner has.
+/// Locks one image, or upgrades the lock of its owner.
 fn lock(path: &Path, writes: bool, own: &[Arc<ImageLock>]) -> Result<Arc<ImageLock>, LockError> {
     let file = File::open(path).map_err(LockError::Open)?;
     match own.iter().find(|lock| lock.is_of(&file).unwrap_or(false)) {
@@ -132,8 +135,9 @@ fn lock(path: &Path, writes: bool, own: &[Arc<ImageLock>]) -> Result<Arc<ImageLo
     }
 }
 
-/// The files to lock for a path: itself, or the block device of an NVMe namespace; and below a loop
-/// device the file that it shows. None for what cannot be a volume, which its opening says.
+/// Files to lock for a path: the path itself, or the block device of an NVMe namespace; and the
+/// backing file of a loop device. Empty for anything that cannot be a volume, which opening it
+/// reports.
 fn images(path: &Path) -> Vec<PathBuf> {
     let Ok(about) = fs::metadata(path) else { return vec![path.to_owned()] };
     let kind = about.file_type();
@@ -147,15 +151,15 @@ fn images(path: &Path) -> Vec<PathBuf> {
         return Vec::new();
     }
     let device = File::open(path).ok().and_then(|file| Device::under(&file));
-    // Partitions lie side by side: each may have an owner of its own.
+    // Partitions do not overlap: each may have its own owner.
     let whole = device.filter(|device| device.name == device.disk);
     let backing = whole.and_then(|device| device.backing_file());
     let backing = backing.filter(|path| fs::metadata(path).is_ok_and(|about| about.is_file()));
     std::iter::once(path.to_owned()).chain(backing).collect()
 }
 
-/// Refuses to write a file that a loop device shows and somebody uses: a file system that is
-/// mounted, or a device that is stacked on it.
+/// Refuses to write a file behind a loop device in use: with a mounted file system, or a device
+/// stacked on it.
 fn not_below_a_loop(path: &Path) -> Result<(), OpenError> {
     let is_file = fs::metadata(path).is_ok_and(|about| about.is_file());
     let loops = if is_file { Device::loops_of(path) } else { Vec::new() };

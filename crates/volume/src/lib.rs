@@ -50,51 +50,53 @@ pub use crate::uri::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri,
 
 /// Decides whether targets solicit the data of a volume's writes.
 pub trait Gate: Send + Sync {
-    /// Whether none is solicited at this time.
+    /// Whether the gate withholds R2Ts at this time.
     fn is_shut(&self, now: Nanos) -> bool;
 }
 
 /// A volume: block storage of some kind.
 pub trait Volume: Send + Sync {
-    /// Its geometry.
+    /// Geometry of the volume.
     fn geometry(&self) -> Geometry;
 
-    /// The geometry for peers that know bytes: that of its lanes to the byte where an image is no
-    /// multiple of the block. Others see the last block padded with zeroes, and cannot write it.
+    /// Geometry for peers that count in bytes: the exact size, also of an image whose size is no
+    /// multiple of the block. Other peers see the last block padded with zeroes, and cannot write
+    /// that block.
     fn byte_geometry(&self) -> Geometry {
         self.geometry()
     }
 
-    /// A core's lane to it. May block, at most for the time-out of a login.
+    /// Opens a core's lane to the volume. May block, at most for the timeout of a login.
     fn lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError>;
 
-    /// Starts to open a lane, without blocking on name resolution or connections. It can be used
-    /// when it is [open](Lane::is_open), and is [broken](Lane::broken) if the opening failed; until
-    /// then poll it when it [wakes](Lane::wake). [`await_open`] waits for many lanes.
+    /// Starts to open a lane, without blocking on name resolution or connections. The lane can be
+    /// used when it is [open](Lane::is_open), and is [broken](Lane::broken) if the opening failed;
+    /// until then poll the lane when it [wakes](Lane::wake). [`await_open`] waits for many lanes.
     fn begin_lane(&self, core: &Core) -> Result<Box<dyn Lane>, OpenError> {
         self.lane(core)
     }
 
-    /// The volumes that it is made of, if any; what it does not say itself, they say.
+    /// Volumes below this one, if any; properties that this volume does not define are theirs.
     fn below(&self) -> Vec<&dyn Volume> {
         Vec::new()
     }
 
-    /// Withholds the targets' R2Ts; most volumes have none.
+    /// Gate that withholds the targets' R2Ts; most volumes have none.
     fn gate(&self) -> Option<Arc<dyn Gate>> {
         None
     }
 
-    /// The same with hints for the kernel, for a file or device in the page cache.
+    /// Like [`begin_lane`](Self::begin_lane), with hints for the kernel, for a file or device in
+    /// the page cache.
     fn hinted_lane(&self, core: &Core, _: Hints) -> Result<Box<dyn Lane>, OpenError> {
         self.begin_lane(core)
     }
 
-    /// Reads a range of it into the page cache, if it uses that. Ends early when `goes_on` says no.
-    /// Returns the bytes read.
+    /// Reads a range of the volume into the page cache, if the volume uses the cache. Ends early
+    /// when `goes_on` says no. Returns the bytes read.
     /// # Errors
     ///
-    /// Those of the file.
+    /// Errors of the file.
     fn read_in(&self, _: Range<u64>, _goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
         Ok(0)
     }
@@ -105,7 +107,7 @@ pub trait Volume: Send + Sync {
         self.below().iter().all(|volume| volume.flushes_all())
     }
 
-    /// Its kind in one or two words: "RAM", "file".
+    /// Kind of the volume in one or two words: "RAM", "file".
     fn kind(&self) -> &'static str;
 
     /// The transport of its I/Os: "local", "iSCSI", "NVMe/TCP".
@@ -113,38 +115,38 @@ pub trait Volume: Send + Sync {
         self.below().first().map_or("local", |volume| volume.transport())
     }
 
-    /// Backing store of the volume, as far as a server may tell its peers: that of the part that
-    /// says least of a medium.
+    /// Backing store of the volume, as far as a server may report it to peers: that of the part
+    /// whose backing store is the least certain.
     fn backing(&self) -> Backing {
         let parts = self.below().into_iter().map(|volume| volume.backing());
         parts.reduce(Backing::with).unwrap_or_default()
     }
 
-    /// The drive that it emulates and how well that is calibrated, or the faults that are injected,
-    /// in a sentence; `None` of a medium or memory.
+    /// Emulated drive and the quality of its calibration, or the injected faults, in a sentence;
+    /// `None` for a medium or memory.
     fn emulates(&self) -> Option<String> {
         self.backing().imitates().map(str::to_owned)
     }
 
     /// Remarks that a user should know before using the volume, a sentence each: a file system
-    /// without locks, a last block that is padded.
+    /// without locks, a padded last block.
     fn remarks(&self) -> Vec<String> {
         self.below().into_iter().flat_map(|volume| volume.remarks()).collect()
     }
 
-    /// Faults injected so far and other events of it alone, a sentence each.
+    /// Faults injected so far and other events of this volume alone, a sentence each.
     fn own_incidents(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Its events and those of the volumes below, in a sentence; `None` if there are none.
+    /// Events of this volume and of those below, in a sentence; `None` if there are none.
     fn incidents(&self) -> Option<String> {
         let mut all = self.own_incidents();
         all.extend(self.below().into_iter().filter_map(|volume| volume.incidents()));
         (!all.is_empty()).then(|| all.join("; "))
     }
 
-    /// What failed below it although all of its I/Os may have ended well.
+    /// Failures below the volume that may not have failed any I/O.
     fn hidden(&self) -> Vec<Hidden> {
         self.below().into_iter().flat_map(|volume| volume.hidden()).collect()
     }
@@ -159,19 +161,19 @@ pub trait Volume: Send + Sync {
         self.below().into_iter().filter_map(|volume| volume.io_timeout()).max()
     }
 
-    /// How long after it was opened changes may still be executed that an earlier process sent to
-    /// it and that were never answered; zero if none can.
+    /// Time after the opening in which unanswered changes of an earlier process may still be
+    /// executed; zero if none can.
     fn fence_time(&self) -> Nanos {
         self.below().into_iter().map(|volume| volume.fence_time()).max().unwrap_or(Nanos(0))
     }
 
-    /// What its data rests on.
+    /// Backing store of the data.
     fn ground(&self) -> Ground {
         Ground::Elsewhere
     }
 
-    /// Its bytes, if they are memory of this process and nothing is in between: a server may access
-    /// them without a lane.
+    /// The volume's bytes, if they are memory of this process and nothing is in between: a server
+    /// may access them without a lane.
     fn memory(&self) -> Option<Memory> {
         None
     }
@@ -180,7 +182,7 @@ pub trait Volume: Send + Sync {
 /// Hints for the kernel when a lane of a file is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
-    /// Drop its cached pages first.
+    /// Drop the file's cached pages first.
     pub drop_cached: bool,
     /// Access is random (true) or sequential (false).
     pub random: Option<bool>,
@@ -189,13 +191,13 @@ pub struct Hints {
 /// The purpose of opening a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be read.
+    /// Read the volume.
     Read,
-    /// To be overwritten, if it holds no data.
+    /// Overwrite the volume, if it holds no data.
     Write,
-    /// To be overwritten, whatever it holds.
+    /// Overwrite the volume, whatever data it holds.
     Destroy,
-    /// To keep clients' data.
+    /// Store clients' data.
     Store,
 }
 
@@ -264,12 +266,12 @@ fn all_differ(parts: &[Uri]) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Several volumes striped (RAID-0): stripes of `stripe_bytes` over the first `share_bytes` of
-/// each, or over as much as the smallest of them has.
+/// Stripes several volumes (RAID-0): stripes of `stripe_bytes` over the first `share_bytes` of
+/// each, or over the size of the smallest.
 ///
 /// # Errors
 ///
-/// No stripe fits on each of them, or a stripe is not a whole number of their blocks.
+/// No stripe fits on each volume, or a stripe is not a multiple of their blocks.
 pub fn striped(
     parts: Vec<Arc<dyn Volume>>,
     stripe_bytes: u64,
@@ -278,12 +280,12 @@ pub fn striped(
     Ok(Arc::new(striped::Striped::new(parts, stripe_bytes, share_bytes)?))
 }
 
-/// Several concatenated volumes. Each begins at a multiple of the whole's bytes by their number;
-/// offsets beyond the end of a shorter one are invalid.
+/// Concatenates several volumes. Each begins at a multiple of the whole's size divided by their
+/// number; offsets past the end of a shorter one are invalid.
 ///
 /// # Errors
 ///
-/// One of them has no blocks.
+/// One of the volumes has no blocks.
 pub fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Arc<dyn Volume>, OpenError> {
     Ok(Arc::new(striped::Striped::joined(parts)?))
 }
@@ -296,7 +298,7 @@ pub enum OpenError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// The file holds data that the job would overwrite.
@@ -305,7 +307,7 @@ pub enum OpenError {
         path = .0.display()
     )]
     HoldsData(PathBuf),
-    /// The device holds data that the job would overwrite, or might.
+    /// The device holds data that the job would overwrite, or may hold such data.
     #[error(
         "{path} is a device that holds {what}: give --destroy={path} to overwrite it{serial}",
         path = path.display(),
@@ -314,9 +316,9 @@ pub enum OpenError {
     Precious {
         /// The device.
         path: PathBuf,
-        /// What it holds, such as "a GPT partition table".
+        /// Content of the device, such as "a GPT partition table".
         what: String,
-        /// Its serial number.
+        /// Serial number of the device.
         serial: Option<String>,
     },
     /// Another process uses the device.
@@ -327,7 +329,7 @@ pub enum OpenError {
     InUse {
         /// The device.
         path: PathBuf,
-        /// Its user.
+        /// Process that uses the device.
         by: String,
     },
     /// Another owner has the file or device open.
@@ -340,7 +342,7 @@ pub enum OpenError {
     Locked {
         /// The file or device.
         path: PathBuf,
-        /// The owner, in words.
+        /// Description of the owner.
         by: String,
         /// Whether the owner writes.
         writes: bool,
@@ -355,7 +357,7 @@ pub enum OpenError {
          ram: volumes, or drive this one with `drumfire run`"
     )]
     Forgets(String),
-    /// Its I/Os are calls about files, which clients of a server are not to make.
+    /// The volume's I/Os are metadata calls on files, which clients of a server may not make.
     #[error("{0}: its I/Os are calls about files: drive it with `drumfire run --destroy`")]
     Calls(String),
     /// The legs make no array.
@@ -366,7 +368,7 @@ pub enum OpenError {
     Leg {
         /// The leg.
         leg: String,
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
     /// The fault schedule cannot be used.
@@ -374,15 +376,15 @@ pub enum OpenError {
     Schedule {
         /// The name as given.
         name: String,
-        /// What is wrong, and what would be right.
+        /// The problem and its fix.
         reason: String,
     },
-    /// It does not support polled I/O.
+    /// The file or device does not support polled I/O.
     #[error("{path}: {why}", path = path.display())]
     Polling {
         /// The file or device.
         path: PathBuf,
-        /// Why, and what would help.
+        /// Reason and remedy.
         why: String,
     },
     /// Two parts of a volume are the same.
@@ -412,7 +414,7 @@ pub enum OpenError {
     Connect {
         /// The address.
         address: String,
-        /// Why.
+        /// Error of the connection.
         error: io::Error,
     },
     /// The target refused the connection, or speaks another protocol.
@@ -420,7 +422,7 @@ pub enum OpenError {
     Refused {
         /// The volume.
         uri: String,
-        /// Why.
+        /// Response of the target, or the violation of the protocol.
         ending: String,
     },
 }

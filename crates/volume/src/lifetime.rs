@@ -1,4 +1,4 @@
-//! Identity of a volume's data, across restarts. `serve` derives disk identities from it, and
+//! Identity of a volume's data, across restarts. `serve` derives disk identities from this one, and
 //! refuses to serve the same data under two names.
 
 use std::fs::{self, File};
@@ -9,18 +9,18 @@ use os::Device;
 
 use crate::{ArrayUri, Ground, Uri, Volume};
 
-/// How long a volume's data lives, and its identity.
+/// Lifetime of a volume's data, and the identity of the data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lifetime {
-    /// No longer than this process: opening the same URI again gives other data.
+    /// Lifetime of this process: opening the same URI again gives other data.
     Process,
-    /// Longer, with an identity that is stable on this host.
+    /// Persistent data, with an identity that is stable on this host.
     Lasting(Vec<u8>),
 }
 
 impl Lifetime {
-    /// Of the volume opened from `uri`. Looks at a file or device once more; one that is gone
-    /// counts by its path.
+    /// Lifetime of the volume opened from `uri`. Looks at a file or device again; a missing one is
+    /// identified by its path.
     pub fn of(uri: &Uri, volume: &dyn Volume) -> Lifetime {
         let name = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return Lifetime::Process,
@@ -37,9 +37,9 @@ impl Lifetime {
                 }
                 name
             }
-            // Its legs may be replaced one by one.
+            // An array is identified by its name, because its legs may be replaced one by one.
             Uri::Array(array) => [b"array ", array.name.as_bytes()].concat(),
-            // No metadata says which leg is in sync.
+            // No metadata records which leg is in sync.
             Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
@@ -57,8 +57,8 @@ impl Lifetime {
     }
 }
 
-/// A device is identified by its serial number or WWN, as its path may be another disk's after a
-/// reboot; a file by its resolved path.
+/// Identity of a device, its serial number or WWN, as its path may be another disk's after a
+/// reboot; of a file, its resolved path.
 fn name_of(path: &Path) -> Vec<u8> {
     let device = block_device(path).and_then(|device| device.lasting_name());
     match device {
@@ -78,7 +78,7 @@ fn block_device(path: &Path) -> Option<Device> {
     if is_device { Device::under(&File::open(path).ok()?) } else { None }
 }
 
-/// Where a volume's data is, to find volumes with the same data.
+/// Location of a volume's data, to find volumes with the same data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DataLocation {
     /// In a file (by file system and inode), on a device, or both: a loop device is its file.
@@ -90,12 +90,13 @@ pub enum DataLocation {
     },
     /// On another host, by its address.
     There(String),
-    /// In several places.
+    /// Several locations.
     Several(Vec<DataLocation>),
 }
 
 impl DataLocation {
-    /// Of the volume that `uri` names; `None` for memory of this process, and for a missing file.
+    /// Location of the volume that `uri` names; `None` for memory of this process, and for a
+    /// missing file.
     pub fn of(uri: &Uri) -> Option<DataLocation> {
         let path = match uri {
             Uri::Null { .. } | Uri::Ram { .. } => return None,
@@ -140,7 +141,7 @@ impl DataLocation {
         Some(DataLocation::Here { file, device: Some(device) })
     }
 
-    /// Device numbers and inodes of the files it is in.
+    /// Device numbers and inodes of the files with the data.
     pub fn files(&self) -> Vec<(u64, u64)> {
         match self {
             DataLocation::Here { file, .. } => file.iter().copied().collect(),
@@ -149,7 +150,7 @@ impl DataLocation {
         }
     }
 
-    /// Whether a write to one of them may appear in the other.
+    /// Whether a write to one location may appear in the other.
     pub fn overlaps(&self, other: &DataLocation) -> bool {
         if let (DataLocation::Several(parts), one) | (one, DataLocation::Several(parts)) =
             (self, other)
@@ -166,7 +167,7 @@ impl DataLocation {
         if let (Some((name, disk)), Some((other, other_disk))) = (device, other_device)
             && disk == other_disk
         {
-            // Two partitions lie side by side; the disk holds both.
+            // Two partitions do not overlap; the disk overlaps both.
             return name == other || name == disk || other == other_disk;
         }
         file.is_some() && file == other_file
@@ -252,7 +253,7 @@ mod test {
         assert!(disk.overlaps(&disk) && disk.overlaps(&one) && one.overlaps(&disk));
         assert!(one.overlaps(&one) && !one.overlaps(&two));
         assert!(!disk.overlaps(&device("sdb", "sdb", None)));
-        // Loop devices are their files; their partitions still lie side by side.
+        // Loop devices equal their files; their partitions still do not overlap.
         let file = Some((1, 2));
         let image = DataLocation::Here { file, device: None };
         let (loop0, loop1) = (device("loop0", "loop0", file), device("loop1", "loop1", file));

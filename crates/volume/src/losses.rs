@@ -1,8 +1,8 @@
-//! Losses of acknowledged changes that no flush had covered, and which of them were told.
+//! Losses of acknowledged changes that no flush had covered, and which of them were reported.
 //!
-//! A loss is told by a flush that fails: once for a volume, whichever of its lanes it comes from.
-//! A loss counts as told when the lane returns the answer; flushes that began before fail, too,
-//! since their callers may have waited for the same changes.
+//! A failed flush reports a loss: once per volume, on any of its lanes. A loss counts as reported
+//! when the lane returns the answer; flushes that began earlier fail, too, since their callers may
+//! have waited for the same changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -23,38 +23,38 @@ impl Losses {
         self.count.fetch_add(1, ORDER);
     }
 
-    /// How many there were.
+    /// Number of losses.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(ORDER)
     }
 
-    /// How many of them were told.
+    /// Number of reported losses.
     pub(crate) fn told(&self) -> u64 {
         self.told.load(ORDER)
     }
 
-    /// All up to this one were told.
+    /// Marks all losses up to this number as reported.
     #[cold]
     pub(crate) fn tell(&self, losses: u64) {
         self.told.fetch_max(losses, ORDER);
     }
 }
 
-/// Failed flushes of one lane that tell of losses, until a poll returns them.
+/// Failed flushes of one lane that report losses, until a poll returns them.
 #[derive(Default)]
 pub(crate) struct Telling {
-    /// The last loss that an answer tells of, or 0.
+    /// Last loss that an answer reports, or 0.
     answered: u64,
 }
 
 impl Telling {
-    /// A flush fails, and tells of all losses up to this one.
+    /// Records a failed flush, which reports all losses up to this one.
     #[cold]
     pub(crate) fn answer(&mut self, losses: u64) {
         self.answered = losses;
     }
 
-    /// A poll returns all answers.
+    /// Counts the losses as reported, because a poll returns all answers.
     #[inline]
     pub(crate) fn returned(&mut self, losses: &Losses) {
         if self.answered != 0 {

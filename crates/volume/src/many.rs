@@ -30,7 +30,8 @@ pub fn open_all(wanted: &[(Uri, Purpose)]) -> Result<Vec<Arc<dyn Volume>>, OpenE
             let Some((uri, purpose)) = wanted.get(index) else { return };
             let opened = open(uri, *purpose);
             if opened.is_err() {
-                // Those before it have been begun, so the first error is among the results.
+                // Earlier volumes are already being opened, so the first error is among the
+                // results.
                 next.store(wanted.len(), Ordering::Relaxed);
             }
             *found[index].lock().unwrap_or_else(PoisonError::into_inner) = Some(opened);
@@ -53,7 +54,7 @@ pub fn open_all(wanted: &[(Uri, Purpose)]) -> Result<Vec<Arc<dyn Volume>>, OpenE
 ///
 /// # Errors
 ///
-/// The lane that failed to open, and why.
+/// Index of the lane that failed to open, and the reason.
 pub fn await_open(core: &Core, lanes: &mut [Box<dyn Lane>]) -> Result<(), (usize, String)> {
     let give_up = core.now() + OPENING;
     let (mut done, mut ios, mut ready) = (Vec::new(), VecDeque::new(), Vec::new());

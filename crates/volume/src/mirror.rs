@@ -1,8 +1,8 @@
-//! The same data on several volumes (RAID-1): a write goes to all legs, a read to one. Where one
-//! leg fails, another one serves the I/O.
+//! A mirror: identical data on several volumes (RAID-1). A write goes to all legs, a read to one.
+//! If one leg fails, another one serves the I/O.
 //!
-//! A plain mirror keeps no metadata: after a reopening it could read from a stale leg. So it takes
-//! other peoples' data only on volatile legs.
+//! A plain mirror keeps no metadata: after a reopening it could read from a stale leg. So a plain
+//! mirror accepts client data only on volatile legs.
 
 mod claims;
 mod ghosts;
@@ -29,7 +29,7 @@ pub(crate) use self::numbers::{Number, Numbers};
 pub(crate) use self::rules::{Answers, Opened, Rules, Verdict};
 use crate::{Ground, Hidden, Hints, OpenError, Purpose, Several, Volume};
 
-/// Several volumes with the same data.
+/// Several volumes with identical data.
 pub(crate) struct Mirror {
     volumes: Vec<Arc<dyn Volume>>,
     geometry: Geometry,
@@ -38,11 +38,12 @@ pub(crate) struct Mirror {
     numbers: Arc<Numbers>,
 }
 
-/// How long a leg may leave an I/O unanswered: as the kernel's SCSI layer allows a device.
+/// Maximum time for which a leg may leave an I/O unanswered: the timeout of the kernel's SCSI
+/// layer.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// How long a leg may leave an I/O unanswered, if its volume has a limit of its own: that comes
-/// first, and says more. Remote volumes look for late I/Os four times within theirs.
+/// Maximum time for which a leg may leave an I/O unanswered. A volume's own timeout expires first,
+/// because its error says more. Remote volumes check for late I/Os four times per timeout.
 pub(crate) fn patience(legs: &[Arc<dyn Volume>]) -> Nanos {
     let own = legs.iter().filter_map(|leg| leg.io_timeout()).max().unwrap_or(Nanos(0));
     PATIENCE.max(Nanos(own.0 / 4 * 5) + Nanos::from_secs(5))
@@ -57,11 +58,12 @@ pub(crate) fn number_of(numbers: &Arc<Numbers>, of: &str) -> Result<Number, Open
 }
 
 impl Mirror {
-    /// A mirror of these volumes, as large as the smallest.
+    /// Opens a mirror of these volumes, as large as the smallest.
     ///
     /// # Errors
     ///
-    /// A leg outlives the mirror though data is to be kept, or a leg is shorter than one block.
+    /// A leg is persistent although clients' data is to be stored, or a leg is smaller than one
+    /// block.
     pub(crate) fn open(
         volumes: Vec<Arc<dyn Volume>>,
         names: Vec<String>,
@@ -83,7 +85,7 @@ impl Mirror {
         }
         let geometry = Geometry {
             read_only: shapes.iter().any(|shape| shape.read_only),
-            // No metadata says which leg is in sync.
+            // No metadata records which leg is in sync.
             volatile: true,
             trim_zeroes: shapes.iter().all(|shape| shape.trim_zeroes),
             ..Geometry::new(bytes, block_bytes)

@@ -11,7 +11,7 @@ use crate::{Ground, OpenError, Volume};
 /// Discards writes; a read returns its buffer unchanged.
 pub(crate) struct Null {
     pub(crate) geometry: Geometry,
-    /// A system call in the place of each I/O.
+    /// System call that replaces each I/O.
     pub(crate) call: Option<Call>,
 }
 

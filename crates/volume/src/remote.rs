@@ -1,6 +1,6 @@
 //! A remote volume through our initiator, for all protocols.
 //!
-//! A lane is a connection; [`Past`] remembers for all lanes what became of earlier ones.
+//! A lane is a connection; [`Past`] has the state of earlier connections of all lanes.
 
 mod again;
 mod attempt;
@@ -26,12 +26,12 @@ pub use crate::dial::{Dial, Hold, IscsiDial, Learned, NvmeDial, Place};
 use crate::file::left_out;
 use crate::{Ground, OpenError, Volume, await_open};
 
-/// A remote volume. Each lane is a connection of its own.
+/// A remote volume. Each lane has its own connection.
 pub(crate) struct Remote<D> {
     facts: Arc<Facts<D>>,
     /// The target's product name.
     product: Option<String>,
-    /// Backing store, as the target says.
+    /// Backing store, as reported by the target.
     backing: Backing,
     odd_bytes: Option<u64>,
     fence: Nanos,
@@ -41,15 +41,15 @@ pub(crate) struct Remote<D> {
 pub struct Facts<D> {
     dial: D,
     geometry: Geometry,
-    /// Name of the disk, if the target tells one.
+    /// Name of the disk, if the target reports one.
     identity: Option<String>,
-    /// Durable changes, where a flush of one lane covers changes of all.
+    /// Durable changes, if a flush of one lane covers changes of all.
     covers: Option<Covers>,
     past: Arc<Past>,
 }
 
 impl<D: Dial> Facts<D> {
-    /// Facts of a volume as its target describes it.
+    /// Facts of a volume as its target reports them.
     pub fn new(dial: D, learned: &Learned) -> Facts<D> {
         let past = Arc::new(Past::new(dial.session().grace()));
         let covers = learned.flushes_all.then(Covers::default);
@@ -57,8 +57,8 @@ impl<D: Dial> Facts<D> {
         Facts { dial, geometry: learned.geometry, identity, covers, past }
     }
 
-    /// The owner has looked at what the server of this instance holds: lanes that are opened later
-    /// meet the same one, or break.
+    /// Records that the owner has checked the data of the server with this instance: lanes opened
+    /// later must meet the same one, or break.
     pub fn look_at(&self, instance: Option<u64>) {
         self.past.look_at(instance);
     }
@@ -74,7 +74,7 @@ impl<D: Dial> Remote<D> {
     pub(crate) fn open(dial: D) -> Result<Remote<D>, OpenError> {
         let learned = dial.learn()?;
         let grace = dial.session().grace();
-        // A server of ours answers a login when it has ended what it had from this host before.
+        // Our server answers a login only after it has ended the host's earlier I/Os.
         let fence = if learned.instance.is_some() { Nanos(0) } else { grace };
         let facts = Arc::new(Facts::new(dial, &learned));
         let Learned { product, backing, odd_bytes, .. } = learned;

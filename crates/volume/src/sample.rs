@@ -1,5 +1,5 @@
-//! Blocks of a volume at random places, read through a lane: whether what a job reads was ever
-//! written, where no map of a file tells it.
+//! Samples blocks at random offsets of a volume, to find out whether a job's reads hit blocks that
+//! were ever written, if no map of a file shows it.
 
 use std::collections::HashSet;
 use std::io;
@@ -19,7 +19,7 @@ const LEN: u32 = SAMPLE_BYTES as u32;
 /// Reads in flight.
 const DEPTH: usize = 8;
 
-/// Places of up to `most` blocks in a range, one at random in each of equal parts: a table at the
+/// Offsets of up to `most` blocks in a range, one at random in each of equal parts: a table at the
 /// beginning is not representative.
 pub(crate) fn places(start: u64, length: u64, most: u32, rng: &mut Rng) -> Vec<u64> {
     let blocks = length / SAMPLE_BYTES as u64;
@@ -33,8 +33,8 @@ pub(crate) fn places(start: u64, length: u64, most: u32, rng: &mut Rng) -> Vec<u
     (0..parts as u64).map(one).collect()
 }
 
-/// Samples up to `most` random blocks of ranges of a volume, through a lane of its own. Fewer of a
-/// slow volume.
+/// Samples up to `most` random blocks of ranges of a volume, through a separate lane. A slow volume
+/// yields fewer.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
-//! Several volumes as one: striped (RAID-0), so that sequential I/O visits each of them in turn, or
+//! One volume made of several: striped (RAID-0), so that sequential I/O visits each in turn, or
 //! concatenated.
 //!
-//! Each volume has a lane of its own. A flush goes to the volumes with unflushed writes, whichever
-//! lane wrote them.
+//! Each volume has its own lane. A flush goes to the volumes with unflushed writes, also those of
+//! other lanes.
 
 mod immediate;
 mod lane;
@@ -20,7 +20,7 @@ use self::lane::StripedLane;
 use self::written::Written;
 use crate::{Ground, Hints, OpenError, Several, Volume};
 
-/// Several volumes, all used up to the same length.
+/// Several volumes, each used up to the same size.
 pub(crate) struct Striped {
     parts: Vec<Arc<dyn Volume>>,
     stripe_bytes: u64,
@@ -32,8 +32,8 @@ pub(crate) struct Striped {
 }
 
 impl Striped {
-    /// Stripes of `stripe_bytes` over the first `share_bytes` of each volume, or over as much as
-    /// the smallest of them has.
+    /// Stripes of `stripe_bytes` over the first `share_bytes` of each volume, or over the size of
+    /// the smallest.
     pub(crate) fn new(
         parts: Vec<Arc<dyn Volume>>,
         stripe_bytes: u64,
@@ -61,8 +61,8 @@ impl Striped {
         Ok(Striped { splits: true, ..Striped::new(parts, stripe_bytes, None)? })
     }
 
-    /// Concatenated volumes: one stripe each, as long as the longest of them. The lane of a shorter
-    /// volume refuses I/Os beyond its end.
+    /// Concatenated volumes: one stripe each, as long as the largest volume. The lane of a smaller
+    /// volume refuses I/Os past its end.
     pub(crate) fn joined(parts: Vec<Arc<dyn Volume>>) -> Result<Striped, OpenError> {
         let shapes: Vec<Geometry> = parts.iter().map(|part| part.geometry()).collect();
         // Each part checks its own block size.
@@ -94,7 +94,7 @@ impl Striped {
     }
 }
 
-/// The geometry of the whole.
+/// Geometry of the whole volume.
 fn whole(shapes: &[Geometry], bytes: u64, block_bytes: u32) -> Geometry {
     Geometry {
         read_only: shapes.iter().any(|shape| shape.read_only),
@@ -119,7 +119,7 @@ impl Volume for Striped {
         Ok(self.around(lanes?, core.pool()))
     }
 
-    /// Reads in the used part of each: a sequential pass covers all of it.
+    /// Reads the used part of each volume into the page cache: a sequential pass covers all of it.
     fn read_in(&self, _: Range<u64>, goes_on: &dyn Fn() -> bool) -> Result<u64, OpenError> {
         let share = self.geometry.bytes() / self.parts.len().max(1) as u64;
         let read = self.parts.iter().map(|part| part.read_in(0..share, goes_on));

@@ -1,5 +1,5 @@
-//! What reads of random places of a volume take, one at a time, through a lane of their own: where
-//! a second read of a place is faster than the first, a cache holds what was just read.
+//! Latency of reads at random offsets of a volume, one at a time, through a separate lane. If a
+//! second read of an offset is faster than the first, a cache has the data of the first.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
@@ -16,36 +16,37 @@ pub struct Timing<'a> {
     pub used: &'a [(u64, u64)],
     /// Bytes of a read: a multiple of the volume's block.
     pub len: u32,
-    /// Places of the ranges, at most.
+    /// Maximum offsets in the ranges.
     pub most: u32,
-    /// Beside every other one a place out of the ranges is read, too.
+    /// Also reads an offset outside the ranges for every second offset.
     pub beside: bool,
     /// Time limit of all reads; fewer of a slow volume.
     pub limit: Nanos,
-    /// Places of an earlier call that are read again at last, to compare what they hold.
+    /// Offsets of an earlier call that are read again at the end, to compare their data.
     pub known: &'a [(u64, u64)],
 }
 
 /// Latencies of the reads, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TimedReads {
-    /// First read of each place.
+    /// First read of each offset.
     pub first_ns: Vec<u64>,
-    /// Of each the second time, in the same order.
+    /// Second read of each offset, in the same order.
     pub again_ns: Vec<u64>,
-    /// Of places out of the ranges; `None` if nothing worth it is there.
+    /// Reads of offsets outside the ranges; `None` if the rest is too small.
     pub unused_ns: Option<Vec<u64>>,
     /// Shortest round trip of the lane's connection.
     pub wire_ns: Option<u64>,
-    /// Places of the ranges with a digest of what each holds.
+    /// Offsets in the ranges with a digest of the data of each.
     pub held: Vec<(u64, u64)>,
-    /// How many known places were read again.
+    /// Number of known offsets that were read again.
     pub compared: u32,
-    /// How many places held something else then, or when they were read again right after.
+    /// Number of offsets whose data had changed by then, or changed before the immediate second
+    /// read.
     pub changed: u32,
 }
 
-/// Reads random places of a volume, others each time, and each again right after.
+/// Reads random offsets of a volume, different ones in each call, and each of them twice in a row.
 ///
 /// # Errors
 ///
@@ -57,7 +58,7 @@ pub fn time_reads(volume: &dyn Volume, timing: &Timing<'_>) -> io::Result<TimedR
     let unused = rest(timing.used, end);
     let beside = Timing { most: timing.most / 2, ..*timing };
     let unused = if timing.beside { places(&unused, &beside, end, &mut rng) } else { Vec::new() };
-    // A few places are no range.
+    // Too few offsets are not representative.
     let unused = (unused.len() as u32 == beside.most).then_some(unused);
     let before = os::own_segments();
     let mut aside = Aside::open(volume, BUFFERS, timing.limit)?;
@@ -69,9 +70,9 @@ pub fn time_reads(volume: &dyn Volume, timing: &Timing<'_>) -> io::Result<TimedR
     Ok(TimedReads { wire_ns, ..timed? })
 }
 
-/// Buffers of the lane: one that has others below divides a read among them.
+/// Buffers of the lane: a lane above several others divides a read among them.
 const BUFFERS: usize = 32;
-/// How long a read that has begun is waited for beyond the limit.
+/// Time to wait beyond the limit for a read in flight.
 const PATIENCE: Nanos = Nanos::from_millis(2_000);
 
 fn read(
@@ -83,7 +84,7 @@ fn read(
     let until = aside.now() + timing.limit;
     let mut timed = TimedReads { unused_ns: unused.map(|_| Vec::new()), ..TimedReads::default() };
     let clock = os::Clock::get();
-    // What a read took, and a digest of what it read.
+    // Latency of a read, and a digest of its data.
     let mut one = |place: u64| -> io::Result<(u64, u64)> {
         let began = clock.now();
         aside.ask(place, timing.len);
@@ -121,8 +122,8 @@ fn digest(data: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Random places, one in each of equal parts, in random order: a disk that turns goes as far for
-/// each as for those of a job.
+/// Random offsets, one in each of equal parts, in random order: an HDD seeks as far for each as for
+/// those of a job.
 fn places(ranges: &[(u64, u64)], timing: &Timing<'_>, end: u64, rng: &mut Rng) -> Vec<u64> {
     let len = u64::from(timing.len.max(1));
     let blocks = |(start, length): &(u64, u64)| {
@@ -150,7 +151,7 @@ fn places(ranges: &[(u64, u64)], timing: &Timing<'_>, end: u64, rng: &mut Rng) -
     places
 }
 
-/// What ranges in ascending order leave of a volume.
+/// Ranges of a volume that are not in `ranges`, which ascend.
 fn rest(ranges: &[(u64, u64)], end: u64) -> Vec<(u64, u64)> {
     let ends = ranges.iter().map(|(start, length)| start.saturating_add(*length));
     let begins = std::iter::once(0).chain(ends);
@@ -183,7 +184,7 @@ mod test {
                 };
                 assert!(ranges.iter().any(is_in), "seed {seed}: {at}");
             }
-            // A quarter of the blocks, and of the places.
+            // A quarter of the blocks, and of the offsets.
             let first = all.iter().filter(|at| **at < 1 << 30).count();
             assert!((15..=17).contains(&first), "seed {seed}: {first}");
         }

@@ -19,7 +19,7 @@ pub enum Uri {
         bytes: u64,
         /// Size of a block.
         block_bytes: u32,
-        /// A system call in the place of each I/O.
+        /// System call that replaces each I/O.
         call: Option<Call>,
     },
     /// `ram:SIZE`: memory of this process.
@@ -31,7 +31,7 @@ pub enum Uri {
         /// Fill with random data from this seed before use; untouched memory reads as zeroes from
         /// one shared page, faster than real data would.
         fill: Option<u64>,
-        /// Tells equal volumes apart: the same name is the same volume.
+        /// Distinguishes otherwise equal volumes: the same name is the same volume.
         name: Option<String>,
     },
     /// `file:PATH`: a file or block device.
@@ -75,14 +75,14 @@ pub enum Uri {
 /// Names an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArrayUri {
-    /// Its name when created: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
+    /// Name of the array when created: 1 to 64 of a-z, A-Z, 0-9, `.`, `_` and `-`.
     pub name: String,
     /// The legs that are present, in any order: 1 to 16.
     pub legs: Vec<Uri>,
-    /// Open it without missing members.
+    /// Open the array without missing members.
     pub degraded: bool,
-    /// How long a leg may leave an I/O unanswered, 1 to 86400 s; 30 s, or somewhat more than the
-    /// time-outs of remote legs, by default.
+    /// Maximum time for which a leg may leave an I/O unanswered, 1 to 86400 s; by default 30 s, or
+    /// slightly more than the timeouts of remote legs.
     pub leg_timeout_seconds: Option<u32>,
     /// Compare the legs while the array is used, again this many seconds after each check.
     pub check_seconds: Option<u32>,
@@ -91,7 +91,7 @@ pub struct ArrayUri {
 /// Names a file or block device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileUri {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
     /// Size of a block; by default that of the device, or 512 for a file. 1 allows any offset and
     /// length, through the page cache.
@@ -104,9 +104,9 @@ pub struct FileUri {
     pub iopoll: bool,
     /// `sqpoll=yes`: a kernel thread polls for submissions.
     pub sqpoll: bool,
-    /// `lock=off`: other processes may use it meanwhile.
+    /// `lock=off`: other processes may use the file meanwhile.
     pub unlocked: bool,
-    /// The last part of a block is used, too, as [`Uri::to_the_byte`] asks.
+    /// The last partial block is used, too, as [`Uri::to_the_byte`] requests.
     pub to_the_byte: bool,
 }
 
@@ -159,15 +159,15 @@ pub struct Session {
     /// Time-out of an I/O, 1 to 86400 s, after which its connection counts as lost; 30 s by
     /// default.
     pub io_timeout_seconds: Option<u32>,
-    /// How long after a connection was lost its unanswered changes count as in doubt, 0 to 86400 s,
-    /// where the target cannot say that it has ended them; 30 s by default.
+    /// Time after a lost connection for which its unanswered changes are in doubt, 0 to 86400 s, if
+    /// the target cannot confirm that it has ended them; 30 s by default.
     pub grace_seconds: Option<u32>,
     /// `initiator=NAME`: the initiator name or host NQN to use instead of our own.
     pub initiator: Option<String>,
 }
 
-/// How long changes of a lost connection count as in doubt: as long as the kernel's SCSI layer lets
-/// a disk work on a command.
+/// Time for which changes of a lost connection are in doubt: the timeout of the kernel's SCSI layer
+/// for a command of a disk.
 const GRACE: Nanos = Nanos::from_secs(30);
 
 impl Session {
@@ -177,7 +177,7 @@ impl Session {
             .map_or(proto::IO_TIMEOUT, |seconds| Nanos::from_secs(seconds.into()))
     }
 
-    /// How long changes of a lost connection count as in doubt.
+    /// Time for which changes of a lost connection are in doubt.
     pub(crate) fn grace(&self) -> Nanos {
         self.grace_seconds.map_or(GRACE, |seconds| Nanos::from_secs(seconds.into()))
     }
@@ -187,7 +187,7 @@ impl Session {
         self.reconnect_seconds.map(|seconds| Nanos::from_secs(seconds.into()))
     }
 
-    /// As options of a URI.
+    /// Options of the URI.
     fn options(&self) -> impl Iterator<Item = String> {
         let seconds = |key: &str, seconds: Option<u32>| Some(format!("{key}={}s", seconds?));
         let options = [
@@ -203,7 +203,7 @@ impl Session {
 }
 
 impl NvmeUri {
-    /// The discovery NQN: it stands for the only subsystem that the portal lists.
+    /// Discovery NQN; in a URI, a placeholder for the only subsystem that the portal lists.
     pub const ONLY_SUBSYSTEM: &str = proto::nvme::DISCOVERY_NQN;
 }
 
@@ -216,7 +216,7 @@ pub struct UriError {
 }
 
 impl Uri {
-    /// Whether I/Os of it or of a volume below are calls about files.
+    /// Whether I/Os of this volume or of one below are metadata calls on files.
     pub fn calls_on_files(&self) -> bool {
         match self {
             Uri::Null { call, .. } => call.as_ref().is_some_and(|call| !call.path.is_empty()),
@@ -228,8 +228,8 @@ impl Uri {
         }
     }
 
-    /// Uses the volume to its last byte, if it is a file whose length is no multiple of the block:
-    /// the last block is padded then. Any other volume is the same.
+    /// Uses the volume to its last byte, if it is a file whose size is no multiple of the block:
+    /// the last block is padded then. Any other URI is unchanged.
     #[must_use]
     pub fn to_the_byte(&self) -> Uri {
         match self {

@@ -8,11 +8,11 @@ use std::sync::Weak;
 use std::thread;
 use std::time::Duration;
 
-/// How often a file is checked.
+/// Interval at which a file is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Passes the text of a file to `take` whenever it changes, at most `bytes_max` of it, while the
-/// other end exists. If no thread can be started, changes are not seen.
+/// Passes the text of a file to `take` whenever the file changes, at most `bytes_max` of it, as
+/// long as the receiver exists. If no thread can be started, changes are not noticed.
 pub(crate) fn watch<T: Send + Sync + 'static>(
     path: PathBuf,
     bytes_max: u64,
@@ -39,7 +39,7 @@ pub(crate) fn watch<T: Send + Sync + 'static>(
 /// # Errors
 ///
 /// Errors of the file, `InvalidData` if it is not UTF-8, and `InvalidInput` for anything but a
-/// file: nobody may ever write into a pipe.
+/// regular file: reading a pipe could block for ever.
 pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
@@ -49,7 +49,7 @@ pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Describes an error in a text of TOML, in one line, with its line.
+/// Describes a TOML error in one line, with its line number.
 pub(crate) fn in_one_line(text: &str, error: &toml::de::Error) -> String {
     let at = error.span().map_or(0, |span| span.start);
     let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;

@@ -15,7 +15,7 @@ use crate::orders::{Next, Taker};
 use crate::sync::{Mutex, Waker};
 use crate::written::Written;
 
-/// Loom's primitives in place of those of the standard library and of `os`.
+/// Loom's primitives, which replace those of the standard library and of `os`.
 mod sync {
     pub(crate) use std::sync::PoisonError;
 
@@ -64,8 +64,8 @@ impl Drop for Errand {
     }
 }
 
-/// What the thread does: it waits, and takes all orders. It ends after `most`. On a lost wake-up it
-/// waits for ever, which loom reports.
+/// Body of the thread: waits for orders and takes all of them; ends after `most` orders. On a lost
+/// wake-up it waits for ever, which loom reports.
 fn obey(taker: Taker<Errand>, waker: &Waker, most: usize) -> Vec<usize> {
     let mut taken = Vec::new();
     loop {

@@ -2,8 +2,9 @@
 //! `TMPDIR=/dev/shm cargo run --release -p drumfire-tests --example pgbench [SECONDS [DRIVE…]]`, as
 //! root. `DRUMFIRE_BIN` names the program.
 //!
-//! pgbench on memory says what a transaction takes; `drumfire database` says from that what it does
-//! on each drive; pgbench on each drive, emulated on the same memory, says what it did.
+//! pgbench on memory measures the cost of a transaction; `drumfire database` predicts the rate on
+//! each drive from this cost; pgbench on each drive, emulated on the same memory, measures the
+//! rate.
 
 mod server;
 
@@ -43,7 +44,7 @@ fn main() {
     }
 }
 
-/// What `drumfire database` makes of it.
+/// Description of the database for `drumfire database`.
 fn describe(found: &Measured) -> String {
     let pages = (found.written_bytes - found.log_bytes).max(0.0) / 8192.0;
     let redo = found.redo_bytes.max(1.0);
@@ -64,8 +65,8 @@ fn describe(found: &Measured) -> String {
         cores = server::cores(),
         data = found.data_bytes,
         drive = server::DRIVE_BYTES,
-        // Memory leaves the cores as the limit; the part of them that 8 clients cannot keep busy
-        // counts for the transactions.
+        // On memory the cores are the bottleneck; the share of them that 8 clients cannot keep busy
+        // is attributed to the transactions.
         cpu = server::cores() as f64 / found.tps,
         reads = found.reads,
         log = found.log_bytes,

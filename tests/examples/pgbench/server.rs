@@ -1,4 +1,4 @@
-//! A database server on an attached volume, and what it and the kernel count.
+//! A database server on an attached volume, with its own and the kernel's counters.
 
 use std::fs;
 use std::path::Path;
@@ -9,32 +9,32 @@ use drumfire_tests::{ControlGroup, Drumfire, Loop, Running, run};
 use rustix::process::{Pid, Signal, kill_process};
 
 pub const LIMIT: Duration = Duration::from_secs(900);
-/// Branches of pgbench's bank: 15 MB each.
+/// Scale factor of pgbench, its number of branches: 15 MB each.
 pub const SCALE: u32 = 50;
 pub const BUFFERS: &str = "32MB";
 pub const DRIVE_BYTES: u64 = 4 << 30;
 pub const CHECKPOINT_S: u32 = 40;
-/// A checkpoint begins when so much log was written, of max_wal_size = 512 MB:
-/// max_wal_size / (1 + checkpoint_completion_target).
+/// Bytes of log after which a checkpoint begins, with max_wal_size = 512 MB: max_wal_size / (1 +
+/// checkpoint_completion_target).
 pub const CHECKPOINT_LOG_BYTES: f64 = 512.0 * 1048576.0 / 1.9;
-/// What all processes of the server may use, the cache of the kernel too.
+/// Memory limit of all processes of the server, with their page cache.
 const MEMORY: &str = "160m";
-/// Debian's.
+/// Directory of PostgreSQL's programs in Debian.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
-/// What was counted; for each transaction where nothing else is said.
+/// Counters of the measurement; per transaction unless stated otherwise.
 pub struct Measured {
     pub tps: f64,
     pub reads: f64,
     pub written_bytes: f64,
     pub log_bytes: f64,
-    /// Of the whole database.
+    /// Bytes of the whole database.
     pub data_bytes: f64,
     pub commit_ms: f64,
     pub commit_p99_ms: f64,
     /// The longest transaction.
     pub longest_s: f64,
-    /// From a crash until clients are let in again; of it, the log's part, and its bytes.
+    /// Seconds from a crash until clients are let in again; the log's share of them, and its bytes.
     pub restart_s: f64,
     pub redo_s: f64,
     pub redo_bytes: f64,
@@ -42,7 +42,7 @@ pub struct Measured {
     pub restart: Counters,
 }
 
-/// What the kernel counts of a block device.
+/// The kernel's counters of a block device.
 #[derive(Clone, Copy)]
 pub struct Counters {
     pub reads: f64,
@@ -95,7 +95,7 @@ impl<'a> Server<'a> {
         server
     }
 
-    /// Runs pgbench with the drive under it, ends the server by a kill, and starts it again.
+    /// Runs pgbench with the drive under it, kills the server, and restarts it.
     pub fn measure(&self, uri: &str, ramp_s: u64, seconds: u64) -> Measured {
         shell(&format!("cd {} && cp --sparse=always made.img disk.img", self.folder.display()));
         let mut found = None;
@@ -134,13 +134,13 @@ impl<'a> Server<'a> {
         found.expect("it was measured")
     }
 
-    /// Kills all of it, and lets it recover: the seconds, and the I/Os.
+    /// Kills all processes, and lets the server recover: returns the seconds, and the I/Os.
     fn restart(&self, device: &str) -> (f64, Counters) {
-        // All that is in the control group is this server: others of the host go on.
+        // All processes in the cgroup belong to this server; others of the host keep running.
         let group = self.group.as_ref().expect("the database is made").path();
         let procs = group.join("cgroup.procs");
         let mut killed: Vec<String> = Vec::new();
-        // The next server asks whether the process of the last one exists, and it does until init
+        // The next server checks whether the last one's process exists, which it does until init
         // has waited for it.
         let there = |id: &String| Path::new("/proc").join(id).exists();
         while {
@@ -150,7 +150,7 @@ impl<'a> Server<'a> {
             !killed.is_empty()
         } {
             for id in killed.iter().filter_map(|id| Pid::from_raw(id.parse().ok()?)) {
-                // One that has ended meanwhile cannot be killed.
+                // A process that has ended meanwhile cannot be killed.
                 let _ = kill_process(id, Signal::KILL);
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -169,7 +169,7 @@ impl<'a> Server<'a> {
         (seconds, restart)
     }
 
-    /// Attaches a volume, and a device over it, while something is done.
+    /// Attaches a volume, and a device over it, during `work`.
     fn with(&self, uri: &str, work: impl FnOnce(&str)) {
         let mut command = self.drumfire.command(self.folder, &format!("attach {uri} drive"));
         let mut attached = Running::start(&mut command);
@@ -214,7 +214,7 @@ impl<'a> Server<'a> {
         self.user("psql -qAtc 'select wal_bytes from pg_stat_wal'").trim().parse().expect("bytes")
     }
 
-    /// Times of commits, of the tenth of them that is logged, in order, in milliseconds.
+    /// Durations of the logged tenth of the commits, sorted, in milliseconds.
     fn ends(&self) -> Vec<f64> {
         let log = fs::read_to_string(self.folder.join("log")).unwrap();
         let lines = log.lines().filter(|line| line.contains("statement: END;"));

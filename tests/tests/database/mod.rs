@@ -1,5 +1,5 @@
-//! A real database on our volumes: its power is cut, on a good drive and on one whose cache lies; a
-//! leg of its mirror dies and comes back; it reaches us through another initiator.
+//! A real database on our volumes: its power is cut, on a good drive and on one whose cache ignores
+//! flushes; a leg of its mirror dies and returns; it reaches us through a third-party initiator.
 
 mod postgres;
 mod powerless;
@@ -15,14 +15,14 @@ use rustix::process::Signal;
 
 use postgres::{LIMIT, Postgres, is_possible};
 
-/// Cuts on the lying drive, of which one at least must be seen.
+/// Cuts on the lying drive, of which at least one must cause damage.
 const ROUNDS: u32 = 32;
 
-/// What goes on in the volume until the file is changed.
+/// Schedule of the volume until the file is changed.
 const QUIET: &str = "verb = 'error'\nchance = 0";
 const OFF: &str = "verb = 'power-cut'\nsurvives = 0.5";
 
-/// A program that makes a volume a file. One that is killed would leave its file attached.
+/// A program that attaches a volume as a file. A killed one would leave its file attached.
 struct Attached(Option<Running>);
 
 impl Attached {
@@ -61,7 +61,7 @@ fn switch(folder: &Path, lies: bool, seed: u32, fault: &str) {
     std::fs::rename(folder.join("new.toml"), folder.join("faults.toml")).unwrap();
 }
 
-/// Cuts the power under load, and lets all that knew the drive end.
+/// Cuts the power under load, and ends everything that used the drive.
 fn cut(database: &mut Postgres, folder: &Path, lies: bool, seed: u32) {
     database.shell("(pgbench -c 4 -T 60 >/dev/null 2>&1 &) ; sleep 3").unwrap();
     switch(folder, lies, seed, OFF);
@@ -72,7 +72,7 @@ fn cut(database: &mut Postgres, folder: &Path, lies: bool, seed: u32) {
     std::thread::sleep(Duration::from_secs(1));
 }
 
-/// What a cut of the power has done to a database, a new one or a copy of the image.
+/// Effect of a power cut on a database, a new one or a copy of the image.
 fn cut_once(
     drumfire: &Drumfire,
     lies: bool,
@@ -92,7 +92,8 @@ fn cut_once(
     database.restart(lies)
 }
 
-/// So many cuts of each drive: none harms a database on the honest one, some harm one on the other.
+/// Cuts the power of each drive `count` times: no cut harms a database on the honest one, some harm
+/// one on the other.
 fn cut_many(drumfire: &Drumfire, count: u32) {
     let (made, images) = (folder(), folder());
     let image = images.path().join("image");
@@ -141,7 +142,7 @@ fn a_lying_cache_corrupts_a_database_and_an_honest_one_does_not() {
     eprintln!("the lying cache was seen: {found}");
 }
 
-/// A server of one leg.
+/// Starts a server of one leg.
 fn leg(drumfire: &Drumfire, folder: &Path, ports: [u16; 2]) -> Served {
     let file = folder.join("far");
     drumfire.serve_at(ports, &format!("--volume leg=file:{}?size=514m", file.display()))
@@ -185,20 +186,20 @@ fn a_database_goes_on_while_a_leg_of_its_mirror_dies_and_comes_back() {
     while data("near") != data("far") {
         assert!(patience.wait(), "the legs never agree: {}", attached.stderr());
     }
-    // Whoever serves it is told at once.
+    // The server's user is notified at once.
     let told = || attached.stderr();
     let mut patience = Patience::new(LIMIT);
     while !(told().contains(") left: ") && told().contains("is in again")) {
         assert!(patience.wait(), "nobody is told: {}", told());
     }
-    // What the leg that came back has is a whole database, too.
+    // The returned leg has a complete database, too.
     drop((database, attached));
     std::fs::write(folder.path().join("drive"), data("far")).unwrap();
     Postgres::new(folder.path()).restart(false).unwrap();
 }
 
-/// QEMU's own FUSE export would be shorter: up to version 10.0 it overwrites data of a write while
-/// it polls for another one.
+/// A longer path than QEMU's own FUSE export, which up to version 10.0 overwrites data of a write
+/// while it polls for another one.
 #[test]
 fn a_database_lives_on_our_target_through_another_initiator() {
     let Some(drumfire) = Drumfire::find() else { return };

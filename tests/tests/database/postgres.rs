@@ -7,10 +7,11 @@ use std::time::Duration;
 use drumfire_tests::{Folder, Loop, run, skip};
 
 pub const LIMIT: Duration = Duration::from_secs(300);
-/// Debian's.
+/// Directory of PostgreSQL's programs in Debian.
 const POSTGRES: &str = "/usr/lib/postgresql/15/bin";
 
-/// Whether this machine has what these tests need; if not, the calling test is recorded as skipped.
+/// Whether this machine has the requirements of these tests; if not, the calling test is recorded
+/// as skipped.
 pub fn is_possible() -> bool {
     if !Path::new(POSTGRES).join("postgres").exists() {
         skip("no PostgreSQL 15: apt-get install postgresql-15");
@@ -27,20 +28,21 @@ pub fn is_possible() -> bool {
 
 /// A database server on a file of a folder.
 pub struct Postgres {
-    /// Where the file system is mounted.
+    /// Mount point of the file system.
     place: PathBuf,
     drive: PathBuf,
     device: Option<Loop>,
 }
 
 impl Postgres {
-    /// On the file `drive` of this folder, which may not be there yet.
+    /// A database on the file `drive` of this folder, which may not exist yet.
     pub fn new(folder: &Path) -> Postgres {
         let (place, drive) = (folder.join("mounted"), folder.join("drive"));
         Postgres { place, drive, device: None }
     }
 
-    /// Runs a line of a shell as the user of the database. What it said, also if it failed.
+    /// Runs a shell command as the user of the database. Returns its output, also if the command
+    /// failed.
     pub fn shell(&self, line: &str) -> Result<String, String> {
         let place = self.place.display().to_string();
         let start = "pg_ctl -w -t 120 -D DATA -l DATA/log -o '-k SOCKETS' start";
@@ -78,7 +80,8 @@ impl Postgres {
         self.device = None;
     }
 
-    /// Makes a file system, a database with checksums, and pgbench's tables; it is served then.
+    /// Creates a file system, a database with checksums, and pgbench's tables; the server runs
+    /// then.
     pub fn make(&mut self) -> Result<(), String> {
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&self.drive), LIMIT).ok();
         self.mount()?;
@@ -93,11 +96,11 @@ impl Postgres {
             "(psql -c 'create extension amcheck' && pgbench -q -i -s 4 && psql -c checkpoint) || \
              (tail -20 DATA/log; false)",
         )?;
-        // The settings are nobody's business but ours.
+        // The settings are outside of the test.
         self.shell("sync -f DATA/postgresql.conf").map(drop)
     }
 
-    /// The same by copying the drive of another that has stopped.
+    /// Creates the database by copying the drive of another one that has stopped.
     pub fn make_of(&mut self, image: &Path) -> Result<(), String> {
         let mut copy = Command::new("dd");
         copy.args(["bs=1M", "conv=sparse,notrunc,fsync"]);
@@ -119,8 +122,8 @@ impl Postgres {
         if copied.code == Some(0) { Ok(()) } else { Err(copied.stderr) }
     }
 
-    /// Mounts the drive again, starts the database, and has it looked at. With `mend`, a file
-    /// system that cannot be mounted is mended before, as its administrator would.
+    /// Mounts the drive again, starts the database, and checks it. With `mend`, a file system that
+    /// cannot be mounted is repaired first, as its administrator would.
     pub fn restart(&mut self, mend: bool) -> Result<(), String> {
         if let Err(why) = self.mount() {
             if !mend {
@@ -145,10 +148,11 @@ impl Postgres {
         self.shell(&format!("{left}; START || (tail -20 DATA/log; false)")).map(drop)
     }
 
-    /// What is wrong with the database, in the words of whoever found it; then it has stopped.
+    /// Damage of the database, in the words of the program that found it; the database has stopped
+    /// then.
     pub fn check(&self) -> Result<(), String> {
         self.shell("pg_amcheck -a --heapallindexed")?;
-        // Each transaction of pgbench adds to an account what it writes down.
+        // Each transaction of pgbench adds to an account the delta that it records.
         self.shell(
             "psql -At -c 'select sum(abalance) = (select coalesce(sum(delta), 0) \
              from pgbench_history) from pgbench_accounts' | grep -qx t",

@@ -11,18 +11,18 @@ use drumfire_tests::{Below, Chance, Drumfire, Far, Folder, Server, rounds, run, 
 use super::postgres::{LIMIT, Postgres, is_possible};
 use super::{Attached, folder};
 
-/// Two of them share the host's cores.
+/// Number of concurrent rounds, which share the host's cores.
 const AT_ONCE: usize = 2;
 const LEGS: [&str; 2] = ["leg0", "leg1"];
-/// Bytes of the drive, and those that an array has before and behind it.
+/// Bytes of the drive, and the bytes of an array before and after it.
 const DRIVE: u64 = 512 << 20;
 const OWN: u64 = 1 << 20;
 
-/// Inserts numbers one by one and notes each that was acknowledged, until one fails.
+/// Inserts numbers one by one and records each acknowledged one, until an insert fails.
 const COUNT: &str = "n=0; while psql -q -c \"insert into seen values ($n)\"; do \
                      echo $n >> ACKED; n=$((n+1)); done";
 
-/// An array of two files that holds a database; its URI with the files' names.
+/// An array of two files with a database; its URI with the files' names.
 fn array(drumfire: &Drumfire, images: &Folder) -> String {
     let (made, image) = (folder(), images.path().join("image"));
     let attached = Attached::new(drumfire, made.path(), &format!("ram:{DRIVE}"));
@@ -37,7 +37,7 @@ fn array(drumfire: &Drumfire, images: &Folder) -> String {
     let args = "volume create mirror disk --destroy --leg file:leg0 --leg file:leg1";
     let uri = drumfire.run(images.path(), args, LIMIT).ok().stdout;
     for leg in LEGS {
-        // As fast as a copy through the array, whose legs are the same behind their heads.
+        // Equivalent to a copy through the array, whose legs are identical after their heads.
         let mut copy = Command::new("dd");
         copy.args(["bs=1M", "conv=sparse,notrunc", "seek=1"]);
         copy.arg(format!("if={}", image.display()));
@@ -47,7 +47,7 @@ fn array(drumfire: &Drumfire, images: &Folder) -> String {
     uri.trim().to_owned()
 }
 
-/// A server of each leg, which loses what was not flushed.
+/// A server of each leg, which loses unflushed data.
 fn servers(drumfire: &Drumfire, folder: &Path, images: &Path, chance: &mut Chance) -> Vec<Far> {
     let start = |leg| {
         let file = folder.join(leg);
@@ -59,7 +59,7 @@ fn servers(drumfire: &Drumfire, folder: &Path, images: &Path, chance: &mut Chanc
     LEGS.map(start).into()
 }
 
-/// What became of the database is whole, or somebody has said that it may not be.
+/// Cuts the power: the database is intact, or a program has reported that it may not be.
 fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     let (mut chance, folder) = (Chance(seed), folder());
     let mut fars = servers(drumfire, folder.path(), images, &mut chance);
@@ -75,7 +75,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     fs::write(&acked, "").unwrap();
     fs::set_permissions(&acked, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
     let count = COUNT.replace("ACKED", &acked.display().to_string());
-    // Whoever keeps the shell's output open would be waited for.
+    // A process that keeps the shell's output open would delay its end.
     let alone = "</dev/null >/dev/null 2>&1 &";
     let load = format!("pgbench -c 3 -T 60 {alone} sh -c '{count}' {alone}");
     database.shell(&load).unwrap();
@@ -102,7 +102,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
     let last =
         fs::read_to_string(&acked).unwrap().lines().last().map_or(-1, |n| n.parse().unwrap());
     let all = format!("psql -At -c 'select count(*) > {last} from seen where n >= 0' | grep -qx t");
-    // A flush may fail on each core: whoever mounts it tries again.
+    // A flush may fail on each core: the user mounts again.
     let mut tried = Vec::new();
     let mut started = database.start_again();
     while let (Err(why), 0..3) = (&started, tried.len()) {
@@ -111,7 +111,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
         started = database.start_again();
     }
     match started {
-        // An administrator is told, and restores a backup.
+        // An administrator is notified, and restores a backup.
         Err(why) => format!("{told}: does not start: {why}: {}", attached.stderr()),
         Ok(()) => {
             let right = database.shell(&all).and_then(|_| database.check());
@@ -127,7 +127,7 @@ fn a_cut(drumfire: &Drumfire, seed: u64, images: &Path, uri: &str) -> String {
 fn a_database_whose_servers_lose_power_is_whole_or_says_so() {
     let Some(drumfire) = Drumfire::find() else { return };
     if std::env::var_os("DRUMFIRE_ROUNDS").is_none() {
-        // A flush must end within the limits of databases, beside hundreds of other tests.
+        // A flush must end within the limits of databases, while hundreds of other tests run.
         return skip("some seconds a round of a host of its own: DRUMFIRE_ROUNDS=10");
     }
     if !is_possible() {

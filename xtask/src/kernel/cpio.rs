@@ -1,13 +1,13 @@
-//! Archives as the kernel unpacks them into its first file system: cpio in the "newc" form.
+//! Archives that the kernel unpacks into its initial file system: cpio in the "newc" format.
 //!
 //! Described in the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`. Archives
-//! may stand one behind the other: what comes later is laid over what came before.
+//! may be concatenated: files of later archives replace those of earlier ones.
 
 use std::collections::BTreeSet;
 
 /// Kind and rights of a folder.
 const FOLDER: u32 = 0o040_755;
-/// Kind and rights of a file; all may be run, most are.
+/// Type and permissions of a file; most files are executable, so all are.
 const FILE: u32 = 0o100_755;
 /// Kind and rights of a symbolic link.
 const LINK: u32 = 0o120_777;
@@ -21,13 +21,13 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// Adds a file, and the folders above it. `path` has no `/` in front.
+    /// Adds a file, and its parent folders. `path` has no leading `/`.
     pub fn file(&mut self, path: &str, content: &[u8]) {
         self.folders_above(path);
         self.entry(path, FILE, content);
     }
 
-    /// Adds an empty folder, and the folders above it.
+    /// Adds an empty folder, and its parent folders.
     pub fn folder(&mut self, path: &str) {
         self.folders_above(&format!("{path}/"));
     }
@@ -38,7 +38,7 @@ impl Archive {
         self.entry(path, LINK, to.as_bytes());
     }
 
-    /// The whole archive.
+    /// The complete archive.
     pub fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, &[]);
         self.bytes

@@ -26,12 +26,12 @@ const PROGRAMS: &[&str] = &[
 /// Settings that packages bring.
 const SETTINGS: &[&str] = &["etc/iscsi/iscsid.conf", "etc/mke2fs.conf"];
 
-/// Modules in the order in which they are wanted; those that they depend on come before.
+/// Modules in the order in which they are loaded; their dependencies come before.
 const MODULES: &[&str] = &[
     // The network of the guest.
     "virtio_pci",
     "virtio_net",
-    // Both protocols ask the kernel's crypto for a CRC by name, which no dependency tells.
+    // Both protocols request a CRC by name from the kernel's crypto, which no dependency lists.
     "crc32c_generic",
     "crc32c_intel",
     "crct10dif_generic",
@@ -50,18 +50,19 @@ pub const UBLK: &str = "ublk_drv";
 /// Modules that newer kernels have made a part of something else.
 const PERHAPS: &[&str] = &["crc32c_generic", "crc32c_intel", "crct10dif_generic"];
 
-/// What programs are linked with, and where it is sought.
+/// Dynamic loader, which every program needs.
 const LOADER: &str = "ld-linux-x86-64.so.2";
-/// Where libraries lie, in packages as in the guest.
+/// Folder of the libraries, in packages as in the guest.
 const LIBRARIES: &str = "lib/x86_64-linux-gnu";
 
-/// Everything that this file chooses, to tell whether what was made from it is stale.
+/// All choices in this file, to detect an outdated file system.
 pub fn recipe() -> String {
     format!("{PROGRAMS:?} {SETTINGS:?} {MODULES:?} {UBLK}")
 }
 
 /// Packs the file system out of the programs' packages below `root` and the kernel's below another,
-/// with these modules more. What differs from run to run is laid over it by another archive.
+/// with these additional modules. Files that differ from run to run are in another archive, which
+/// is unpacked over this one.
 pub fn pack(root: &Path, kernel: &Path, more: &[&str]) -> Result<Vec<u8>> {
     let mut archive = Archive::default();
     for folder in ["proc", "sys", "dev", "run", "tmp", "var/lock", "mnt", "root"] {
@@ -90,14 +91,14 @@ pub fn pack(root: &Path, kernel: &Path, more: &[&str]) -> Result<Vec<u8>> {
         archive.file(setting, &read(root, setting)?);
     }
     let modules = modules(kernel, &[MODULES, more].concat())?;
-    // Numbered in the order in which they are wanted.
+    // Numbered in the order of loading.
     for (index, (name, content)) in modules.into_iter().enumerate() {
         archive.file(&format!("modules/{index:02}-{name}.ko"), &content);
     }
     Ok(archive.finish())
 }
 
-/// The kernel below `root`, as a boot loader wants it.
+/// The kernel image below `root`, for a boot loader.
 pub fn kernel(root: &Path) -> Result<PathBuf> {
     let files = fs::read_dir(root.join("boot")).context("no package brought a kernel")?;
     let mut paths = files.flatten().map(|entry| entry.path());
@@ -105,7 +106,7 @@ pub fn kernel(root: &Path) -> Result<PathBuf> {
     paths.find(is_kernel).context("no package brought a kernel")
 }
 
-/// Reads a file that packages have below `/` or, since all was merged there, below `/usr`.
+/// Reads a file that packages have below `/` or, since the merge, below `/usr`.
 fn read(root: &Path, path: &str) -> Result<Vec<u8>> {
     let places = [root.join(path), root.join("usr").join(path)];
     let found = places.iter().find(|path| path.is_file());
@@ -113,7 +114,7 @@ fn read(root: &Path, path: &str) -> Result<Vec<u8>> {
     fs::read(found).with_context(|| found.display().to_string())
 }
 
-/// All libraries by their names.
+/// Finds all libraries, by name.
 fn libraries(root: &Path) -> BTreeMap<String, PathBuf> {
     let folders = [root.join(LIBRARIES), root.join("usr").join(LIBRARIES)];
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -121,13 +122,13 @@ fn libraries(root: &Path) -> BTreeMap<String, PathBuf> {
     named.filter(|(name, path)| name.contains(".so") && path.is_file()).collect()
 }
 
-/// Which libraries a program names. Their names stand in it as strings that end with a zero.
+/// Libraries that a program names. Their names are in the binary as NUL-terminated strings.
 fn named_in(program: &[u8], libraries: &BTreeMap<String, PathBuf>) -> BTreeSet<String> {
     let strings = program.split(|byte| *byte == 0).filter_map(|text| str::from_utf8(text).ok());
     strings.filter(|text| libraries.contains_key(*text)).map(str::to_owned).collect()
 }
 
-/// The modules that are wanted, by name, each behind those that it depends on.
+/// The requested modules, by name, each after its dependencies.
 fn modules(root: &Path, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
     let folder = ["lib/modules", "usr/lib/modules"].map(|path| root.join(path));
     let folder = folder.iter().find(|path| path.is_dir()).context("no package brought modules")?;
@@ -154,14 +155,14 @@ fn modules(root: &Path, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
 /// Modules being put into their order.
 struct Modules {
     files: BTreeMap<String, PathBuf>,
-    /// What the kernel has without modules: a line per path.
+    /// Built-in modules of the kernel: a path per line.
     builtin: String,
     order: Vec<(String, Vec<u8>)>,
     seen: BTreeSet<String>,
 }
 
 impl Modules {
-    /// Adds a module behind all that it depends on.
+    /// Adds a module after all its dependencies.
     fn add(&mut self, name: &str) -> Result<()> {
         if !self.seen.insert(name.to_owned()) {
             return Ok(());
@@ -180,7 +181,7 @@ impl Modules {
     }
 }
 
-/// Which modules a module says that it depends on: `depends=nvme-core,nvme-fabrics`.
+/// Dependencies listed in a module: `depends=nvme-core,nvme-fabrics`.
 fn depends(module: &[u8]) -> Vec<String> {
     let mut strings = module.split(|byte| *byte == 0);
     let list = strings.find_map(|text| text.strip_prefix(b"depends="));
@@ -188,7 +189,7 @@ fn depends(module: &[u8]) -> Vec<String> {
     list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// What a module holds: newer kernels have theirs compressed.
+/// Content of a module, decompressed: newer kernels compress theirs.
 fn plain(path: &Path) -> Result<Vec<u8>> {
     let program = match path.extension().and_then(|ending| ending.to_str()) {
         Some("xz") => "xz",
@@ -211,7 +212,7 @@ fn name_of(path: &Path) -> String {
 mod test {
     use super::*;
 
-    /// A folder with files, taken away at the end.
+    /// A folder with files, removed at the end.
     struct Tree(PathBuf);
 
     impl Tree {

@@ -3,10 +3,10 @@
 //! A Debian kernel is started in a virtual machine, finds our target on the host's loopback, and
 //! uses it with its own NVMe/TCP host and iSCSI initiator: discovers, connects, makes file systems,
 //! reads them over the other protocol, with digests and without. Before that our program drives
-//! devices of the guest that have poll queues, at last it makes our volumes block devices; see
-//! `ublk.rs`. The guest is started once: its start takes as long as a dozen checks. What it is
-//! started from is made of Debian's packages and kept below the target folder. See `guest.sh` for
-//! what it does.
+//! devices of the guest that have poll queues; at the end our program attaches volumes as block
+//! devices; see `ublk.rs`. The guest is started once: its start takes as long as a dozen checks.
+//! The guest's image is built from Debian's packages and saved below the target folder. `guest.sh`
+//! has the checks.
 
 mod cpio;
 mod initramfs;
@@ -31,19 +31,19 @@ use crate::test::Build;
 use crate::test::packages::{program, update};
 use crate::test::tally::Tally;
 
-/// What the guest runs.
+/// Script of the guest.
 const SCRIPT: &str = include_str!("guest.sh");
-/// A target is ready in milliseconds; a busy machine may take longer.
+/// Time limit until a target is ready, which takes milliseconds; a busy machine may take longer.
 const READY_LIMIT: Duration = Duration::from_secs(300);
 /// So much of the console is shown when something failed.
 const TAIL_LINES: usize = 80;
-/// How a line of the console begins that is meant for us.
+/// Prefix of the lines of the console that are messages of the guest's script.
 const PREFIX: &str = "drumfire: ";
 
-/// What stands in the names of checks that want fio.
+/// Part of the names of checks that need fio.
 const BY_FIO: &str = "by-fio";
 
-/// What the guest checks once.
+/// Checks that the guest runs once.
 const ONCE: [&str; 36] = [
     "sets-up",
     "disk-has-poll-queues",
@@ -82,7 +82,7 @@ const ONCE: [&str; 36] = [
     "one-id-survives-either-server",
     "a-restart-keeps-files-and-drops-memory",
 ];
-/// What the guest checks without digests and with them.
+/// Checks that the guest runs without digests and with them.
 const TWICE: [&str; 17] = [
     "nvme-discovers",
     "nvme-connects",
@@ -103,7 +103,7 @@ const TWICE: [&str; 17] = [
     "nvme-disconnects-again",
 ];
 
-/// `cargo xtask kernel`. True when nothing failed.
+/// `cargo xtask kernel`. True if nothing failed.
 pub fn main(args: &[String]) -> Result<bool> {
     let (mut install, mut drumfire) = (true, None);
     let mut args = args.iter();
@@ -118,7 +118,7 @@ pub fn main(args: &[String]) -> Result<bool> {
         Some(drumfire) => (Tally::default(), drumfire),
         None => (crate::test::build()?, Build::Release.drumfire()),
     };
-    // The guest runs it by this name.
+    // The guest runs the program by this name.
     ensure!(drumfire.ends_with("drumfire"), "--drumfire {}: name it drumfire", drumfire.display());
     let ready = built.failed.is_empty();
     let tally = if ready { test(provide(install), &drumfire)? } else { built };
@@ -131,7 +131,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     Ok(failed == 0)
 }
 
-/// Runs the guest against this build. What it cannot have is a skip of the checks that want it.
+/// Runs the guest against this build. A missing requirement skips the checks that need it.
 pub fn test(guest: Result<Guest, Missing>, drumfire: &Path) -> Result<Tally> {
     let mut tally = Tally::default();
     let mut skip = |names: &mut dyn Iterator<Item = String>, why: &str| {
@@ -164,22 +164,22 @@ pub fn test(guest: Result<Guest, Missing>, drumfire: &Path) -> Result<Tally> {
     Ok(tally)
 }
 
-/// What the guest is started from.
+/// Files from which the guest is started.
 pub struct Guest {
-    /// Of this machine, as our own program is.
+    /// fio of this machine, which the guest runs like our own program.
     fio: Option<PathBuf>,
     qemu: PathBuf,
     kernel: PathBuf,
     initramfs: PathBuf,
-    /// Why its kernel lacks ublk, if it does.
+    /// Reason why the guest's kernel has no ublk, if so.
     without_ublk: Option<String>,
 }
 
-/// What this machine cannot have, and the remedy.
+/// A requirement that this machine does not meet, and the remedy.
 #[derive(Debug)]
 pub struct Missing(String);
 
-/// Brings together what the guest is started from, from what an earlier run kept where it can.
+/// Provides the guest's files, from an earlier run if possible.
 pub fn provide(install: bool) -> Result<Guest, Missing> {
     if !cfg!(target_arch = "x86_64") {
         return Err(Missing("the guest is made of packages for x86-64 only".to_owned()));
@@ -189,7 +189,7 @@ pub fn provide(install: bool) -> Result<Guest, Missing> {
     let fio = program("fio", "fio", install).ok();
     let (kernel, initramfs) = (folder.join("vmlinuz"), folder.join("initramfs.cpio"));
     let mut guest = Guest { fio, qemu, kernel, initramfs, without_ublk: None };
-    // Written last: what an interrupted run left behind is not taken for whole.
+    // Written last: an image of an interrupted run is not mistaken for a complete one.
     let (stamp, recipe) = (folder.join("recipe"), initramfs::recipe());
     if fs::read_to_string(&stamp).is_ok_and(|kept| kept == recipe) {
         return Ok(guest);
@@ -207,9 +207,9 @@ pub fn provide(install: bool) -> Result<Guest, Missing> {
     Ok(guest)
 }
 
-/// Makes kernel and file system out of packages. Returns why there is no ublk, if there is none.
+/// Builds kernel and file system from packages. Returns the reason why there is no ublk, if so.
 fn make(install: bool, folder: &Path, guest: &Guest) -> Result<Option<String>> {
-    // The archive may have moved on from what this machine knows of it.
+    // The archive may be newer than this machine's package lists.
     let twice = |unpack: fn(&Path) -> Result<PathBuf>, folder: &Path| match unpack(folder) {
         Err(_) if update(install)? => unpack(folder),
         outcome => outcome,
@@ -227,16 +227,16 @@ fn make(install: bool, folder: &Path, guest: &Guest) -> Result<Option<String>> {
     let more = if without_ublk.is_none() { &[initramfs::UBLK][..] } else { &[] };
     fs::copy(initramfs::kernel(&image)?, &guest.kernel)?;
     fs::write(&guest.initramfs, initramfs::pack(&root, &image, more)?)?;
-    // Half a gigabyte that nobody reads again.
+    // Half a gigabyte that is not needed again.
     fs::remove_dir_all(&unpacked)?;
     Ok(without_ublk)
 }
 
-/// The guest's processor is emulated, all by one thread: with one for each processor, qemu 7.2
-/// stands still now and then on a busy host. `/dev/kvm` is no faster in a virtual machine, where
-/// tests mostly run, and often does not work there.
+/// Emulation of the guest's CPUs in one thread: with one thread per CPU, qemu 7.2 stalls now and
+/// then on a busy host. `/dev/kvm` is no faster in a virtual machine, where tests mostly run, and
+/// often does not work there.
 const PROCESSOR: [&str; 4] = ["-accel", "tcg,thread=single", "-cpu", "max"];
-/// The guest takes a minute on an idle host, and five on one that others keep busy.
+/// Time limit of the guest, which takes a minute on an idle host, and five on a busy one.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
 /// Starts the target, then the guest, and waits for the guest's end.
@@ -244,7 +244,7 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     let target = Target::start(drumfire)?;
     let disk = polled::disk(&guest.initramfs.with_file_name("nvme.img"))?;
     let mut archive = fs::read(&guest.initramfs)?;
-    // Read behind the other archive, and so laid over it.
+    // Unpacked after the other archive, so these files replace earlier ones.
     let mut over = cpio::Archive::default();
     over.file("init", SCRIPT.as_bytes());
     over.file("ublk.sh", ublk::CHECKS.as_bytes());
@@ -255,8 +255,8 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     fs::write(&initramfs, archive)?;
     let volume = "2026-11.io.drumfire:disk";
     let (iscsi_port, nvme_port) = (target.iscsi_port, target.nvme_port);
-    // What the kernel does not know it hands to its first program, as variables. On a busy host
-    // ticks are late, from which it would conclude at its start that there is no timer.
+    // The kernel passes unknown parameters to init, as variables. On a busy host ticks are late,
+    // from which the kernel would conclude at boot that there is no timer.
     let settings = format!(
         "console=ttyS0 quiet loglevel=1 panic=-1 no_timer_check watchdog_thresh=60 \
          rcupdate.rcu_cpu_stall_suppress=1 iscsi_port={iscsi_port} \
@@ -266,7 +266,7 @@ fn run(guest: &Guest, drumfire: &Path) -> Result<Outcome> {
     command.args(PROCESSOR).args(["-smp", "2", "-m", "768"]);
     command.args(["-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"]);
     command.args(["-serial", "stdio", "-netdev", "user,id=net"]);
-    // Without a file to boot from: that is in a package of its own.
+    // Without a boot ROM, which is in a separate package.
     command.args(["-device", "virtio-net-pci,netdev=net,romfile="]);
     command.args(disk);
     command.arg("-kernel").arg(&guest.kernel).arg("-initrd").arg(&initramfs);
@@ -293,7 +293,7 @@ impl Target {
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().context("starting drumfire")?;
         let stdout = child.stdout.take().expect("it was piped");
-        // Owned from here on, so that an error ends it.
+        // Owned from here on, so that an error ends the target.
         let mut target = Target { child, iscsi_port: 0, nvme_port: 0 };
         let line = first_line(stdout).context("drumfire did not get ready")?;
         let ports = port(&line, "iscsi=").zip(port(&line, "nvme-tcp="));
@@ -310,7 +310,7 @@ impl Drop for Target {
     }
 }
 
-/// The first line of a program's output, unless that takes too long.
+/// First line of a program's output, unless it takes too long.
 fn first_line(output: impl Read + Send + 'static) -> Result<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
@@ -336,18 +336,18 @@ fn names() -> impl Iterator<Item = String> {
     ONCE.into_iter().map(str::to_owned).chain(twice)
 }
 
-/// What the guest said to us.
+/// Messages of the guest's script.
 fn lines(console: &str) -> impl Iterator<Item = &str> {
-    // A line of the kernel or firmware may stand in front without an end of its own.
+    // A line of the kernel or firmware without a line feed may precede the prefix.
     console.lines().filter_map(|line| Some(line.split_once(PREFIX)?.1.trim_end()))
 }
 
-/// Reads the results. What the guest did not come to has failed.
+/// Reads the results. Checks that the guest did not reach have failed.
 fn judge(outcome: &Outcome, names: impl Iterator<Item = String>) -> Tally {
     let mut tally = Tally::default();
     let mut open: BTreeSet<String> = names.collect();
     let mut ended = false;
-    // Behind a name may stand what there is to say about it.
+    // A name may be followed by an explanation.
     let name = |said: &str| said.split(':').next().unwrap_or(said).to_owned();
     for line in lines(&outcome.stdout) {
         match line.split_once(' ').unwrap_or((line, "")) {
@@ -367,7 +367,7 @@ fn judge(outcome: &Outcome, names: impl Iterator<Item = String>) -> Tally {
     tally
 }
 
-/// How qemu ended, and what it said last.
+/// Exit of qemu, and its last message.
 fn last_words(outcome: &Outcome) -> String {
     let said = outcome.stderr.trim().lines().last().unwrap_or_default();
     format!("{}: {said}", outcome.ending())
@@ -430,7 +430,7 @@ mod test {
         let tally = judged("drumfire: passed sets-up\n", 1);
         assert_eq!(tally.counts(), [1, names().count(), 0], "the rest, and the end");
         assert!(tally.failed.last().unwrap().contains("it broke"), "{tally:?}");
-        // Nor does a check count twice, or one that nobody knows.
+        // A check does not count twice, nor does an unknown one count.
         let twice =
             all_passed().replace("drumfire: ended", "drumfire: passed sets-up\ndrumfire: ended");
         assert_eq!(judged(&twice, 0).counts()[1], 1);

@@ -16,13 +16,13 @@ const LIMIT: Duration = Duration::from_secs(5 * 60);
 
 /// A package that only depends on the newest kernel.
 const KERNEL: &str = "linux-image-amd64";
-/// Whose programs the guest runs, with the packages of their libraries.
+/// Packages of the programs that the guest runs; their libraries' packages are added.
 pub const PROGRAMS: &[&str] =
     &["busybox-static", "nvme-cli", "open-iscsi", "e2fsprogs", "sg3-utils"];
 
 /// Downloads the newest kernel of the backports to this machine's Debian into `folder`, and unpacks
-/// it below its `root`, which is returned. What apt knows of them is kept in the folder: this
-/// machine's own settings and lists stay as they are.
+/// it below its `root`, which is returned. apt's lists for these packages are saved in the folder:
+/// this machine's own settings and lists stay as they are.
 pub fn unpack_backported_kernel(folder: &Path) -> Result<PathBuf> {
     let about = fs::read_to_string("/etc/os-release").unwrap_or_default();
     let release = about.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
@@ -105,8 +105,8 @@ fn kernel(mut apt_cache: Command) -> Result<String> {
     Ok(name.with_context(|| format!("{KERNEL} depends on no kernel"))?.to_owned())
 }
 
-/// The packages of libraries that the programs need, directly or not. More is named than is used:
-/// installation scripts have needs of their own.
+/// Packages of libraries that the programs need, directly or indirectly. The list has unused ones,
+/// too, which installation scripts need.
 fn libraries() -> Result<Vec<String>> {
     let mut command = Command::new("apt-cache");
     command.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
@@ -116,8 +116,8 @@ fn libraries() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// The libraries in what `apt-cache depends --recurse` says: a package is a line that begins with
-/// its name, what it depends on is indented below.
+/// Libraries in the output of `apt-cache depends --recurse`: a package is a line that begins with
+/// its name, its dependencies are indented below.
 fn libraries_in(depends: &str) -> Vec<String> {
     let is_library = |name: &&str| {
         let of_c = name.starts_with("lib") || *name == "zlib1g";

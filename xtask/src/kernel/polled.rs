@@ -1,5 +1,5 @@
-//! What our own program needs to run in the guest, and a disk for it that has poll queues: few
-//! machines have such a disk to spare.
+//! Files that our own program needs to run in the guest, and a disk with poll queues for the guest:
+//! few machines have such a disk to spare.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,11 +12,11 @@ use anyhow::{Context, Result, ensure};
 use super::cpio::Archive;
 use crate::process::{self, Show};
 
-/// Long enough for 2,000 places of 4 KiB, and short enough to be filled in seconds.
+/// Size of the disk: enough for 2,000 offsets of 4 KiB, and small enough to be filled in seconds.
 const DISK_BYTES: u64 = 8 << 20;
 
-/// Adds programs below `host/`, and the libraries that they are linked with below `host/lib`: those
-/// of this machine, which may be newer than the guest's.
+/// Adds programs below `host/`, and their shared libraries below `host/lib`: those of this machine,
+/// which may be newer than the guest's.
 pub fn add_programs<'a>(
     archive: &mut Archive,
     programs: impl Iterator<Item = &'a Path>,
@@ -37,7 +37,7 @@ pub fn add_programs<'a>(
     Ok(())
 }
 
-/// The paths in what `ldd` says: `libc.so.6 => /lib/libc.so.6 (0x7f00)`, and without an arrow the
+/// Paths in the output of `ldd`: `libc.so.6 => /lib/libc.so.6 (0x7f00)`, and without an arrow the
 /// loader.
 fn libraries(said: &str) -> Vec<PathBuf> {
     let words =
@@ -45,7 +45,7 @@ fn libraries(said: &str) -> Vec<PathBuf> {
     words.map(PathBuf::from).collect()
 }
 
-/// Makes an empty disk of a file; returns how qemu attaches it as NVMe.
+/// Creates an empty disk image; returns qemu's arguments to attach it as NVMe.
 pub fn disk(file: &Path) -> Result<[String; 4]> {
     let made = File::create(file).and_then(|file| file.set_len(DISK_BYTES));
     made.with_context(|| file.display().to_string())?;

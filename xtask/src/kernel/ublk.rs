@@ -1,9 +1,9 @@
 //! The guest's last checks: our volumes as block devices, by the kernel's ublk driver.
 //!
-//! Debian 12's kernel is built without that driver, the one of its backports has it. See `ublk.sh`
-//! for what is checked.
+//! Debian 12's kernel is built without that driver; the kernel in its backports has the driver.
+//! `ublk.sh` has the checks.
 
-/// What the guest's script reads at its end.
+/// Script that the guest's script sources at its end.
 pub const CHECKS: &str = include_str!("ublk.sh");
 
 /// The names of all checks.

@@ -1,4 +1,4 @@
-//! Memory latency: dependent loads, each of a line of its own.
+//! Memory latency: dependent loads, each of a different cache line.
 //!
 //! Virtual machines share memory channels and the last-level cache with others. Workloads that copy
 //! much are limited by these, which change by the hour.
@@ -9,10 +9,10 @@ use std::time::Instant;
 
 use block::Memory;
 
-/// More than the last-level cache of most machines.
+/// Bytes of the memory: more than the last-level cache of most machines.
 const LEN_BYTES: u64 = 128 << 20;
 const LINE_BYTES: u64 = 64;
-/// Tens of milliseconds.
+/// Loads per measurement, which takes tens of milliseconds.
 const LOADS: u64 = 200_000;
 
 /// Latency of a load from memory, in nanoseconds. `None` if out of memory.
@@ -46,8 +46,8 @@ fn chain() -> Option<Memory> {
     Some(memory)
 }
 
-/// The linear congruential generator of Knuth's MMIX: its low n bits take all 2ⁿ values in turn,
-/// and its high ones look random.
+/// The linear congruential generator of Knuth's MMIX: its low n bits run through all 2ⁿ values, and
+/// its high ones look random.
 pub fn step(state: u64) -> u64 {
     state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }

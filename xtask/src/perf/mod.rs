@@ -30,7 +30,7 @@ use sample::Sample;
 pub struct Bench {
     /// Seconds of the measured part of a run.
     pub seconds: u64,
-    /// How programs are run.
+    /// Way to run programs.
     pub programs: Programs,
 }
 
@@ -40,7 +40,7 @@ pub struct Entry {
     pub row: &'static Row,
     /// The contender.
     pub contender: &'static str,
-    /// Its runs with the state of the machine, or why there are none.
+    /// Runs of the row with the state of the machine, or the reason why there are none.
     pub runs: Result<Vec<(Sample, State)>, String>,
 }
 
@@ -130,8 +130,8 @@ fn build() -> Result<Programs> {
 
 /// Runs every row, its contenders in turn.
 ///
-/// Each turn has its own order, as a run affects the next: after our target under a mix of SPDK's
-/// initiator, runs were a third slower for a second or two.
+/// Each turn has its own order, because a run affects the next: after our target under a mix of
+/// SPDK's initiator, runs were a third slower for a second or two.
 fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
     for row in rows {
@@ -150,7 +150,7 @@ fn measure(bench: &Bench, rows: &[&'static Row], runs: usize) -> Vec<Entry> {
     entries
 }
 
-/// The order of the contenders in a turn, the same for the same turn.
+/// Order of the contenders in a turn, deterministic per turn.
 fn order(turn: usize, contenders: usize) -> Vec<usize> {
     let mut chance = Rng::new(turn as u64, contenders as u64);
     let mut order: Vec<usize> = (0..contenders).collect();
@@ -160,7 +160,7 @@ fn order(turn: usize, contenders: usize) -> Vec<usize> {
     order
 }
 
-/// One run of one contender, between two probes.
+/// Runs one contender once, between two probes.
 fn one(bench: &Bench, entry: &mut Entry, contender: &Contender) {
     let Ok(runs) = &mut entry.runs else { return };
     let probe = || if dry(bench) { State::default() } else { State::probe() };

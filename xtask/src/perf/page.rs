@@ -1,4 +1,4 @@
-//! The page of a measurement: host, table, and what was not measured.
+//! The page of a measurement: host, table, and contenders that were not measured.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,7 +10,8 @@ use super::probe::Placement;
 use super::sample::{Sample, figure};
 use crate::process::{self, Show};
 
-/// File names have at most 255 bytes, and a row's about thirty.
+/// Number of rows from which a page is named after the first: file names have at most 255 bytes,
+/// and a row's about thirty.
 const MANY: usize = 5;
 
 /// Facts about the machine.
@@ -27,7 +28,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// All but the date, in one line.
+    /// All properties but the date, in one line.
     pub fn line(&self) -> String {
         let Host { model, cores, memory_gib, kernel, congestion, huge_pages, commit, .. } = self;
         format!(
@@ -36,7 +37,7 @@ impl Host {
         )
     }
 
-    /// Reads them from the kernel.
+    /// Reads the host's properties from the kernel.
     pub fn read() -> Host {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let value = |text: &str, key: &str| {
@@ -63,7 +64,7 @@ fn version(release: &str) -> String {
     release.trim().split('-').next().unwrap_or_default().into()
 }
 
-/// Path of today's raw tables of this host and `kind`; a page of its own for `rows` chosen by name,
+/// Path of today's raw tables of this host and `kind`; a separate page for `rows` chosen by name,
 /// or after the first of many.
 pub fn path(kind: &[String], rows: &[String]) -> PathBuf {
     let host = Host::read();
@@ -162,7 +163,7 @@ fn line(entry: &Entry) -> String {
     format!("| {} |\n", columns.join(" | "))
 }
 
-/// The median, the lower one of two; empty for none.
+/// Median, the lower one of two; empty for no values.
 fn median(values: &[f64]) -> String {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);

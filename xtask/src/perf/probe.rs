@@ -16,7 +16,7 @@ const NEAR_NS: f64 = 60.0;
 /// Above this, they do not: 180 to 200 ns measured.
 const FAR_NS: f64 = 120.0;
 
-/// Round trips of one batch: a few milliseconds.
+/// Round trips per batch: a few milliseconds.
 const TRIPS: u64 = 20_000;
 /// The median of this many batches is robust against an interruption.
 const BATCHES: usize = 5;
@@ -28,7 +28,7 @@ pub enum Placement {
     Near,
     /// Apart, before and after.
     Far,
-    /// In between, or it changed.
+    /// Neither near nor far, or changed during the run.
     Mixed,
     /// A single core.
     Alone,
@@ -37,12 +37,12 @@ pub enum Placement {
 /// State of the machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct State {
-    /// Latency of a cache line between two cores, in nanoseconds: least and most. `None` with one
-    /// core.
+    /// Latency of a cache line between two cores, in nanoseconds: minimum and maximum. `None` with
+    /// one core.
     pub one_way_ns: Option<(f64, f64)>,
-    /// Latency of a load from memory, in nanoseconds: the most.
+    /// Maximum latency of a load from memory, in nanoseconds.
     pub load_ns: Option<f64>,
-    /// Our share of a core: see [`width`]. The least.
+    /// Minimum of our share of a core: see [`width`].
     pub width: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ impl State {
         State { one_way_ns, load_ns: latency::load_ns(), width: Some(width::ours()) }
     }
 
-    /// Of a run between two probes.
+    /// State of a run between two probes.
     pub fn and(&self, after: &State) -> State {
         let both = self.one_way_ns.zip(after.one_way_ns);
         State {
@@ -95,7 +95,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// Alone on its cache line, and on the one that is prefetched with it.
+/// A counter alone on its cache line, and on the one that is prefetched with it.
 #[repr(align(128))]
 struct Line(AtomicU64);
 
@@ -112,7 +112,7 @@ fn one_way_ns() -> Option<f64> {
     })
 }
 
-/// Makes the number odd, and waits until it is even again.
+/// Makes the number odd, and waits until the other core makes it even again.
 fn ping(line: &Line, core: usize) -> f64 {
     pin(core);
     let mut batches: Vec<f64> = (0..BATCHES as u64)
@@ -146,7 +146,7 @@ fn await_value(line: &Line, value: u64) {
 pub(super) fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
-    // Without pinning the probe measures wherever it runs, which is still a number.
+    // Without pinning the probe measures on any core, which is still a number.
     let _ = sched_setaffinity(None, &set);
 }
 

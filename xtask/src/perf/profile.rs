@@ -20,11 +20,11 @@ use crate::process::{self, Show};
 pub const DELAY_MS: &str = "2000";
 /// Samples a second: not a multiple of timer frequencies.
 pub const FREQUENCY: &str = "1999";
-/// Symbols shown beside the groups.
+/// Number of symbols shown in addition to the groups.
 const SYMBOLS: usize = 12;
 const REPORT_LIMIT: Duration = Duration::from_secs(120);
 
-/// Groups of symbols: the first group with a word in the symbol's name.
+/// Groups of symbols: a symbol belongs to the first group with a word in its name.
 const GROUPS: &[(&str, &[&str])] = &[
     ("copy out of the volume", &["Outbox::close_current", "CopyAhead"]),
     ("the volume: asking ahead, copying in", &["RamLane as block::lane::Lane>", "write_ahead"]),

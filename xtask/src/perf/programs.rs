@@ -15,14 +15,14 @@ const SLACK: Duration = Duration::from_secs(60);
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How to run programs.
+/// Ways to run programs.
 #[derive(Clone)]
 pub enum Programs {
     /// Real runs.
     Real {
         /// The binary under test.
         drumfire: PathBuf,
-        /// Output of `perf record`, if it profiles the run.
+        /// Output of `perf record`, if the run is profiled.
         record: Option<PathBuf>,
     },
     /// Dry runs with canned outputs.
@@ -31,11 +31,11 @@ pub enum Programs {
 
 /// A call of a program.
 pub struct Call<'a> {
-    /// Its name.
+    /// Name of the program.
     pub program: &'a str,
     /// Arguments, separated by single spaces; tabs are part of an argument.
     pub args: String,
-    /// CPU to pin it to.
+    /// CPU to which the program is pinned.
     pub core: Option<usize>,
 }
 
@@ -56,11 +56,11 @@ impl Programs {
     /// Starts a program that runs until stopped.
     pub fn start(&self, call: &Call<'_>) -> Result<Service> {
         let Programs::Real { drumfire, .. } = self else {
-            // Any process will do: this one.
+            // Any process suffices: this one.
             return Ok(Service { child: None, id: std::process::id(), log: None });
         };
         let mut command = command(drumfire, None, call)?;
-        // A file, not a pipe: nobody has to read while it runs.
+        // A file, not a pipe: no reader is needed while it runs.
         let name = format!("drumfire-perf-{}-{}", std::process::id(), call.program);
         let log = std::env::temp_dir().join(name);
         command.stdin(Stdio::null()).stdout(std::fs::File::create(&log)?).stderr(Stdio::null());
@@ -91,14 +91,14 @@ impl Programs {
 
 /// A running program, stopped when this is dropped.
 pub struct Service {
-    /// Its process id.
+    /// Process ID.
     pub id: u32,
     child: Option<Child>,
     log: Option<PathBuf>,
 }
 
 impl Service {
-    /// What it has written to stdout so far.
+    /// Output on stdout so far.
     pub fn stdout(&self) -> String {
         self.log.as_ref().and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default()
     }
@@ -122,7 +122,8 @@ fn command(drumfire: &Path, record: Option<&Path>, call: &Call<'_>) -> Result<Co
     } else {
         process::find(call.program).with_context(|| format!("{} is not installed", call.program))?
     };
-    // The kernel kills it when we die; each program execs the next, with one process id.
+    // The kernel kills the program when this process dies; each program execs the next, with one
+    // process ID.
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]);
     if let Some(core) = call.core {

@@ -62,7 +62,7 @@ impl Sample {
         Ok(Sample::of(number.parse().context("the average of iscsi-perf is no number")?))
     }
 
-    /// Parses the last line of spdk_nvme_perf's table: IOPS, MiB/s, and mean, least and most
+    /// Parses the last line of spdk_nvme_perf's table: IOPS, MiB/s, and mean, minimum and maximum
     /// latency in microseconds.
     pub fn of_spdk_perf(text: &str) -> Result<Sample> {
         let total = text.lines().find(|line| line.starts_with("Total"));
@@ -73,7 +73,7 @@ impl Sample {
         Ok(Sample { mean_us: Some(mean), ..Sample::of(iops) })
     }
 
-    /// Parses the lines of fio's `t/io_uring`, one a second: the mean without the first.
+    /// Parses the lines of fio's `t/io_uring`, one per second: the mean without the first.
     pub fn of_t_io_uring(text: &str) -> Result<Sample> {
         let figures = text.lines().filter_map(|line| line.strip_prefix("IOPS="));
         let figures: Vec<f64> = figures.skip(1).map(with_unit).collect::<Result<_>>()?;

@@ -1,21 +1,21 @@
 //! Our share of a core: a vCPU is often one hyperthread, and a busy sibling takes half of the
 //! pipeline, invisible to the kernel.
 //!
-//! One chain of dependent operations leaves most of a core idle; several at once fill it. On a core
-//! of our own both take the same time.
+//! One chain of dependent operations leaves most of a core idle; several at once fill the core. On
+//! an undisturbed core both take the same time.
 
 use std::hint::black_box;
 use std::time::Instant;
 
-/// Chains that fill a core of six integer units: each has one operation ready per cycle.
+/// Number of chains that fill a core of six integer units: each has one operation ready per cycle.
 const CHAINS: usize = 5;
 /// Two or three milliseconds.
 const STEPS: usize = 1 << 20;
 /// The fastest of this many is free of interruptions.
 const TRIES: usize = 3;
 
-/// Time of one chain over that of several at once: about 1 on a core of our own, 0.5 beside a busy
-/// sibling. The exact maximum depends on the CPU.
+/// Time of one chain over that of several at once: about 1 on an undisturbed core, 0.5 with a busy
+/// sibling thread. The exact maximum depends on the CPU.
 pub fn ours() -> f64 {
     best(time::<1>) / best(time::<CHAINS>)
 }
@@ -44,7 +44,7 @@ fn time<const CHAINS: usize>() -> f64 {
 mod test {
     #[test]
     fn several_chains_take_no_less_time_than_one() {
-        // A neighbour may take the core from one of the two: another try is another moment.
+        // A neighbour may take the core during one of the two measurements: retry later.
         let tries: Vec<f64> = (0..30).map(|_| super::ours()).collect();
         assert!(tries.iter().any(|ours| (0.01..1.5).contains(ours)), "{tries:?}");
     }

@@ -1,7 +1,7 @@
-//! The programs that cargo makes of tests: built together, run several at a time.
+//! Test programs built by cargo: built together, run several at a time.
 //!
-//! Cargo runs them one after the other. Most system tests wait for clocks and disks, and let a core
-//! idle meanwhile.
+//! Cargo runs test programs one after the other. Most system tests wait for clocks and disks, and
+//! leave a core idle meanwhile.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,26 +18,28 @@ use super::tally::Tally;
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
 
-/// Each test has its own, shorter limits. A program of tests takes two minutes at most.
+/// Time limit of a test program, which takes at most two minutes; each test has its own, shorter
+/// limits.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
-/// How long a program may take to say which tests it has.
+/// Time limit for a program to list its tests.
 const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// A program of tests.
 #[derive(Clone, Debug)]
 pub struct Binary {
-    /// The package that it belongs to.
+    /// Package of the program.
     pub package: String,
     /// The crate's or the file's name.
     pub name: String,
     path: PathBuf,
-    /// The package's folder, where cargo starts it.
+    /// Folder of the package, where cargo starts the program.
     folder: PathBuf,
-    /// The only tests of it to run; all, if there are none.
+    /// Tests to run; all if empty.
     tests: Vec<String>,
 }
 
-/// Builds all targets of all packages, with Clippy as the compiler if asked, and collects warnings.
+/// Builds all targets of all packages, with Clippy as the compiler if requested, and collects
+/// warnings.
 pub fn build(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<Vec<Binary>> {
     let args = "build --workspace --all-targets --message-format json";
     say!("cargo {args}");
@@ -54,7 +56,7 @@ pub fn build(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<Vec<B
     Ok(found)
 }
 
-/// The program of tests that a message of cargo tells of, if it does.
+/// Test program in a message of cargo, if there is one.
 fn binary(message: &Value) -> Option<Binary> {
     let path = PathBuf::from(message["executable"].as_str()?);
     if message["profile"]["test"] != true {
@@ -68,7 +70,7 @@ fn binary(message: &Value) -> Option<Binary> {
     Some(Binary { package, name, folder: folder.to_owned(), path, tests: Vec::new() })
 }
 
-/// The files that are modules of this program, each as one that runs its tests only.
+/// Files that are modules of this program, each as a program that runs only its tests.
 pub fn files(program: &Binary) -> Result<Vec<Binary>> {
     let mut command = Command::new(&program.path);
     command.arg("--list").current_dir(&program.folder);
@@ -88,7 +90,7 @@ fn by_file(list: &str) -> BTreeMap<String, Vec<String>> {
     files
 }
 
-/// Runs these in their order, so many at a time.
+/// Runs these in their order, `width` at a time.
 pub fn run(binaries: &[&Binary], width: usize, variables: &[(&str, PathBuf)]) -> Tally {
     let queue = Mutex::new(binaries.iter());
     let all = Mutex::new(Tally::default());
@@ -124,7 +126,7 @@ fn one(binary: &Binary, variables: &[(&str, PathBuf)]) -> Result<Tally> {
     Ok(tally)
 }
 
-/// A line of what went well, and all that is known of what did not.
+/// Prints a line if all went well, and all known details otherwise.
 fn show(name: &str, tally: &Tally, outcome: &Outcome) {
     let [passed, failed, skipped] = tally.counts();
     if failed > 0 {
@@ -177,7 +179,7 @@ mod test {
         };
         let missing = Binary { path: PathBuf::from("no-such-program"), ..shell("missing") };
         let all = [shell("a"), missing, shell("b")];
-        // Printed as tests print it.
+        // In the format of a test program.
         let said = PathBuf::from("\ntest result: ok. 2 passed; 0 failed");
         let tally = run(&all.iter().collect::<Vec<_>>(), 2, &[("SAID", said)]);
         assert_eq!((tally.passed, tally.failed.len()), (4, 1), "{tally:?}");

@@ -1,6 +1,5 @@
 //! `cargo xtask test --changed`: unit tests of the packages that were changed since `main`, or are
-//! changed in the working tree, and of those that depend on them. Of system tests, the changed
-//! ones.
+//! changed in the working tree, and of their dependents. Of the system tests, the changed ones.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -15,28 +14,28 @@ use super::{BUILD_LIMIT, SYSTEM_LIMIT, UNIT_LIMIT, cargo, packages};
 use crate::process::{self, Show};
 use crate::{root, target_folder};
 
-/// The package of the system tests: it drives the binary, and depends on no other.
+/// Package of the system tests, which drives the binary and depends on no other.
 const SYSTEM: &str = "drumfire-tests";
-/// How long git and cargo may take to say what there is.
+/// Time limit for queries to git and cargo.
 const ASK_LIMIT: Duration = Duration::from_secs(120);
 
 /// A package of the workspace.
 struct Package {
     name: String,
-    /// Its folder, from the root, with a slash at its end.
+    /// Folder of the package, from the root, with a slash at its end.
     folder: String,
-    /// Packages that it needs, for its tests too.
+    /// Packages that this one needs, also for its tests.
     needs: Vec<String>,
 }
 
-/// What is to be tested.
+/// Tests to run.
 pub struct Changed {
     packages: Vec<String>,
     system: Vec<String>,
 }
 
 impl Changed {
-    /// What this branch and the working tree change.
+    /// Changes of this branch and the working tree.
     pub fn find() -> Result<Changed> {
         let files = changed_files()?;
         let workspace = workspace()?;
@@ -70,7 +69,7 @@ impl Changed {
     }
 }
 
-/// Files that differ from where this branch left `main`, in commits or in the working tree.
+/// Files that differ from the merge base with `main`, in commits or in the working tree.
 fn changed_files() -> Result<Vec<String>> {
     let base = ask("git", &["merge-base", "HEAD", "main"])?;
     let mut files = ask("git", &["diff", "--name-only", base.trim()])?;
@@ -95,8 +94,8 @@ fn workspace() -> Result<Vec<Package>> {
     packages.iter().map(package).collect::<Option<_>>().context("a package without a name")
 }
 
-/// Packages in whose folders files are, and all that depend on them; every one where the manifest
-/// of all, or the lock, is among the files.
+/// Packages that contain the files, and all their dependents; all packages if the workspace's
+/// manifest or lock file is among the files.
 fn touched<'a>(packages: &'a [Package], files: &[String]) -> BTreeSet<&'a str> {
     let of_all = |file: &String| file == "Cargo.toml" || file == "Cargo.lock";
     let inside = |package: &&Package| {
@@ -118,8 +117,8 @@ fn touched<'a>(packages: &'a [Package], files: &[String]) -> BTreeSet<&'a str> {
     }
 }
 
-/// How the names of the system tests begin that are in these files. A file is a module, and so is
-/// a folder.
+/// Prefixes of the names of the system tests in these files. A file is a module, and so is a
+/// folder.
 fn system_tests(files: &[String]) -> Vec<String> {
     let name = |file: &String| {
         let name = file.strip_prefix("tests/tests/")?.strip_suffix(".rs")?;

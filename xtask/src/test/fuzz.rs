@@ -1,7 +1,7 @@
-//! A short run of every fuzz target, so that they neither rot nor find the obvious late.
+//! A short run of every fuzz target, so that targets stay correct and find obvious bugs early.
 //!
-//! Needs no cargo-fuzz and no nightly compiler: the flags that libFuzzer wants are given to plain
-//! cargo. Inputs that taught something are kept in `fuzz/corpus`, and are all run again here.
+//! The run needs no cargo-fuzz and no nightly compiler: libFuzzer's flags are passed to plain
+//! cargo. Inputs that found something are saved in `fuzz/corpus`, and are all run again here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,9 +21,9 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
     -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares \
     -Ccodegen-units=1 -Cdebug-assertions --cfg fuzzing";
 
-/// Time beyond the fuzzing itself: start, corpus, end, and a host that stands still meanwhile.
+/// Time beyond the fuzzing itself: start, corpus, end, and stalls of the host.
 const SLACK: Duration = Duration::from_secs(5 * 60);
-/// How long one input may take, in seconds, by the clock.
+/// Time limit of one input, in seconds of wall-clock time.
 const INPUT_LIMIT_S: u64 = 120;
 
 /// The targets, as they were built.
@@ -62,7 +62,7 @@ pub fn smoke(built: Built, seconds: u64) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Runs the targets, as many at a time as there are cores.
+/// Runs the targets, one per core at a time.
 fn run_all<'a>(
     package: &Path,
     host: &str,
@@ -120,12 +120,12 @@ fn run(package: &Path, host: &str, name: &str, seconds: u64) -> Result<Outcome> 
     command.arg(format!("-artifact_prefix={}/", artifacts.display()));
     command.args(["-print_final_stats=1", "-rss_limit_mb=2048"]);
     command.arg(format!("-timeout={INPUT_LIMIT_S}"));
-    // New inputs go into the first folder only; the kept ones are chosen by hand.
+    // New inputs go into the first folder only; the saved ones are chosen by hand.
     command.arg(fresh).arg(kept);
     process::run(&mut command, Duration::from_secs(seconds) + SLACK, Show::Nothing)
 }
 
-/// The names of the targets, as the manifest has them.
+/// Names of the targets in the manifest.
 fn targets(manifest: &str) -> impl Iterator<Item = &str> {
     let name = |bin| str::lines(bin).find_map(|line| line.strip_prefix("name = \""));
     manifest.split("[[bin]]").skip(1).filter_map(name).map(|name| name.trim_end_matches('"'))
@@ -137,7 +137,7 @@ fn executions(stderr: &str) -> u64 {
     stderr.lines().find_map(count).unwrap_or(0)
 }
 
-/// The name of this kind of machine, as the compiler has it.
+/// Target triple of this machine, as reported by the compiler.
 fn host() -> Result<String> {
     let mut command = Command::new("rustc");
     let version = process::run(command.arg("-vV"), SLACK, Show::Nothing)?.stdout;

@@ -1,5 +1,5 @@
 //! Clippy while the tests are built: its driver is rustc with more lints, so no crate is compiled
-//! twice. Every warning is a failure, as with `-D warnings`, but the tests run all the same.
+//! twice. Every warning is a failure, as with `-D warnings`, but the tests run anyway.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,8 @@ const ASK_LIMIT: Duration = Duration::from_secs(120);
 /// Environment variable that makes cargo compile the crates of the workspace with Clippy.
 pub type Variable = (&'static str, PathBuf);
 
-/// That variable; calls of cargo that share a target folder all need it, or crates are rebuilt.
+/// The variable that makes Clippy the compiler; calls of cargo that share a target folder all need
+/// the variable, or crates are rebuilt.
 ///
 /// # Errors
 ///
@@ -37,8 +38,8 @@ pub fn variable() -> Result<Variable> {
 pub struct Warnings(BTreeSet<String>);
 
 impl Warnings {
-    /// Collects and prints the warnings in cargo's JSON messages. A library that is built for its
-    /// tests, too, is warned of twice.
+    /// Collects and prints the warnings in cargo's JSON messages. A library built for its tests,
+    /// too, repeats its warnings.
     pub fn add(&mut self, stdout: &str) {
         for message in stdout.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let message = &message["message"];
@@ -51,7 +52,7 @@ impl Warnings {
         }
     }
 
-    /// A failure if there are any.
+    /// A failure if there are any warnings.
     pub fn finish(self) -> Tally {
         let first = self.0.first().and_then(|text| text.lines().next());
         let count = self.0.len();

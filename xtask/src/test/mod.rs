@@ -1,9 +1,9 @@
-//! Every test there is: `cargo xtask test`. What the README names and CI runs.
+//! All tests: `cargo xtask test`, which the README names and CI runs.
 //!
-//! Steps have a limit each. Those that compute run beside those that wait, with what these leave of
-//! the processors; tests that need a quiet host come last, alone. What cannot run on this machine
-//! is a skip with its reason, never silence. The last line is always
-//! `N passed, M failed, K skipped`.
+//! Each step has a time limit. Steps that compute run concurrently with steps that wait, on the CPU
+//! time that these leave; tests that need a quiet host run last, alone. A test that cannot run on
+//! this machine is reported as skipped with its reason. The last line is always `N passed, M
+//! failed, K skipped`.
 
 mod binaries;
 mod changed;
@@ -28,31 +28,31 @@ use binaries::Binary;
 use lint::{Variable, Warnings};
 use tally::Tally;
 
-/// A fresh machine compiles all dependencies in a few minutes, one that others keep busy in several
-/// times as many; a hang must not eat CI's 90.
+/// Time limit of the build: a fresh machine compiles all dependencies in a few minutes, a busy one
+/// in several times as many; a hang must not use up CI's 90.
 const BUILD_LIMIT: Duration = Duration::from_secs(40 * 60);
 /// Building the tests included.
 const UNIT_LIMIT: Duration = Duration::from_secs(50 * 60);
 /// Each system test has its own, shorter limits.
 const SYSTEM_LIMIT: Duration = Duration::from_secs(60 * 60);
-/// How much what computes stands back behind what waits: a tenth of a processor that both want.
+/// Nice value of steps that compute, relative to steps that wait: a tenth of a CPU that both need.
 const STAND_BACK: i32 = 10;
 /// Nice value of the guest: it has one thread and takes longest, so it runs before the other steps
 /// that compute.
 const GUEST_BACK: i32 = 2;
 
-/// Which build of the binary system tests and the guest drive.
+/// Build of the binary that system tests and the guest drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Build {
-    /// The one that users get. Its link takes minutes, on one processor.
+    /// The build for users. Its link takes minutes, on one CPU.
     Release,
-    /// The one that is built with the tests, of the same crates: it asserts as a debug build does,
-    /// and is optimized where it moves data.
+    /// The build with the tests, of the same crates: with the assertions of a debug build, and
+    /// optimized where it moves data.
     Checked,
 }
 
 impl Build {
-    /// Where cargo puts it.
+    /// Folder in which cargo puts the binary.
     fn folder(self) -> PathBuf {
         target_folder().join(match self {
             Build::Release => "release",
@@ -74,14 +74,14 @@ struct Options {
     build: Build,
 }
 
-/// What a step gave.
+/// Result of a step.
 struct Step {
     name: &'static str,
     took: Duration,
     tally: Tally,
 }
 
-/// Runs all tests. True when none failed.
+/// Runs all tests. True if none failed.
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
     let began = Instant::now();
@@ -95,7 +95,8 @@ fn changed() -> Result<Vec<Step>> {
     Ok(vec![step("unit", || changed.unit()), step("system", || changed.system())])
 }
 
-/// The binary, and then the system tests; beside them what computes, and the guest.
+/// Runs the binary's build, and then the system tests; concurrently the steps that compute, and the
+/// guest.
 fn all(options: &Options) -> Vec<Step> {
     let mut steps = vec![step("programs", || packages::provide(options.install))];
     let (tests, made) = mpsc::channel();
@@ -104,7 +105,7 @@ fn all(options: &Options) -> Vec<Step> {
     let (waiting, beside, guest, built, tests) = std::thread::scope(|scope| {
         let beside = scope.spawn(move || beside(options, &tests));
         let guest = scope.spawn(move || guest(options, drumfire, &for_guest));
-        // Who would send them may have panicked.
+        // The sender may have panicked.
         let tests = || made.recv().unwrap_or_default();
         let (mut waiting, built, all) = match options.build {
             Build::Release => {
@@ -132,18 +133,18 @@ fn all(options: &Options) -> Vec<Step> {
     steps
 }
 
-/// The guest, once there is what it uses. Its packages are downloaded before.
+/// Runs the guest, once its requirements are built. Its packages are downloaded before.
 fn guest(options: &Options, drumfire: &Path, built: &mpsc::Receiver<bool>) -> Step {
     stand_back(GUEST_BACK);
     let guest = say::within("kernel", || kernel::provide(options.install));
-    // Nobody tells when the build panicked.
+    // A panicked build sends nothing.
     let built = built.recv().unwrap_or(false);
     step("kernel", || if built { kernel::test(guest, drumfire) } else { Ok(no_binary()) })
 }
 
-/// What computes, one step after the other. Hands over the programs of tests when they are built.
+/// Runs the steps that compute, one after the other. Sends the test programs when they are built.
 fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step> {
-    // What is driven is built with the tests: all wait for it.
+    // The checked binary is built with the tests: all wait for it.
     if options.build == Build::Release {
         stand_back(STAND_BACK);
     }
@@ -154,12 +155,12 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
         all = Arc::new(binaries::build(with, &mut warnings)?);
         Ok(Tally::default())
     });
-    // Who would run the system tests may have panicked.
+    // The receiver may have panicked.
     let _ = tests.send(Arc::clone(&all));
     if options.build == Build::Checked {
         stand_back(STAND_BACK);
     }
-    // It rarely uses more than one core, so other steps run at the same time.
+    // Fuzzing rarely uses more than one core, so other steps run at the same time.
     let seconds = options.fuzz_seconds;
     let fuzz = std::thread::spawn(move || step("fuzz", || fuzz::smoke(fuzz::build()?, seconds)));
     let mut steps = vec![made, step("unit", || unit(&all, with))];
@@ -179,9 +180,9 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     steps
 }
 
-/// Everything that this thread starts stands back from now on.
+/// Lowers the priority of everything that this thread starts from now on.
 fn stand_back(by: i32) {
-    // A host that does not let us is only slower.
+    // Without the permission the run is only slower.
     let _ = rustix::process::nice(by);
 }
 
@@ -189,7 +190,7 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Tally>) -> Step {
     say::within(name, || {
         say!("== {name}");
         let began = Instant::now();
-        // A step that could not be run at all must not hide what the others find.
+        // A step that could not be run at all must not hide the findings of the others.
         let tally = work().unwrap_or_else(|error| Tally::failure(format!("{name}: {error:#}")));
         let took = began.elapsed();
         say!("== {name} took {:.1} s", took.as_secs_f64());
@@ -258,7 +259,7 @@ fn cargo(args: &[&str], variables: &[(&str, PathBuf)], limit: Duration) -> Resul
     process::run(&mut command, limit, Show::Lines)
 }
 
-/// Prints what happened, the closing line last. True when nothing failed.
+/// Prints the results, the closing line last. True if nothing failed.
 fn summary(steps: &[Step], took: Duration) -> bool {
     println!("\n== summary");
     for Step { name, took, tally } in steps {

@@ -1,10 +1,11 @@
 //! The programs that system tests are run against: installed where that is ours to do.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::tally::Tally;
 use crate::process::{self, Outcome, Show};
@@ -26,6 +27,11 @@ const PACKAGES: &[(&str, &str)] = &[
     // Look at pages and metrics.
     ("chromium", "chromium"),
     ("prometheus", "promtool"),
+    // Take completions.
+    ("zsh", "zsh"),
+    ("fish", "fish"),
+    // Makes a file system that compresses.
+    ("btrfs-progs", "mkfs.btrfs"),
     // Compiles libFuzzer.
     ("g++", "c++"),
 ];
@@ -61,8 +67,12 @@ pub fn provide(install: bool) -> Result<Tally> {
 /// The program of a package; installed first if it is missing and that is ours to do. The error
 /// says what is missing, and the remedy.
 pub fn program(package: &str, program: &str, install: bool) -> Result<PathBuf, String> {
+    let words = |error| format!("{error:#}");
     if process::find(program).is_none() && may_install(install) {
-        apt_install(&[package]).map_err(|error| format!("{error:#}"))?;
+        apt_install(&[package]).map_err(words)?;
+        if process::find(program).is_none() {
+            return unpack_program(package, program).map_err(words);
+        }
     }
     let missing = || format!("{program} is missing: apt-get install {package}");
     process::find(program).ok_or_else(missing)
@@ -91,14 +101,69 @@ pub fn variables() -> Vec<(&'static str, PathBuf)> {
     }
 }
 
+/// Installs packages, but none for which another one would be removed.
 fn apt_install(packages: &[&str]) -> Result<()> {
     say!("installing {}", packages.join(" "));
-    let args = [&["install", "-y", "-q", "--no-install-recommends"], packages].concat();
+    let args = [&["install", "-y", "-q", "--no-install-recommends", "--no-remove"], packages];
+    let args = args.concat();
     // Lists may be absent, as in container images, or older than the archive.
     if !apt(&args)?.success() && apt(&["update", "-q"])?.success() {
         let outcome = apt(&args)?;
         if !outcome.success() {
             say!("apt-get install: {}\n{}", outcome.ending(), outcome.stderr.trim_end());
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks a package, and what it lacks on this machine, into the target folder, and returns a
+/// script that starts its program with these libraries.
+fn unpack_program(package: &str, program: &str) -> Result<PathBuf> {
+    let folder = target_folder().join("interop").join(package);
+    let script = folder.join(program);
+    if script.is_file() {
+        return Ok(script);
+    }
+    let plan = apt(&["install", "-s", "-q", "--no-install-recommends", package])?;
+    let names = installed_by(&plan.stdout);
+    ensure!(!names.is_empty(), "apt-get install {package}: {}", plan.stderr.trim_end());
+    say!("unpacking {} packages of {package} below {}", names.len(), folder.display());
+    std::fs::create_dir_all(&folder)?;
+    let mut command = Command::new("apt-get");
+    command.arg("download").args(names).current_dir(&folder);
+    let outcome = process::run(&mut command, LIMIT, Show::Nothing)?;
+    ensure!(outcome.success(), "apt-get download: {}", outcome.stderr.trim_end());
+    unpack_all(&folder)?;
+    let (usr, arch) = (folder.join("usr"), std::env::consts::ARCH);
+    let (usr, libraries) = (usr.display(), usr.join(format!("lib/{arch}-linux-gnu")));
+    let libraries = libraries.display();
+    let text = format!(
+        "#!/bin/sh\nLD_LIBRARY_PATH='{libraries}' exec '{usr}/bin/{program}' -L '{usr}/share/qemu' \
+         -L '{usr}/share/seabios' \"$@\"\n"
+    );
+    std::fs::write(&script, text)?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    Ok(script)
+}
+
+/// The packages, each with its version, that a simulated `apt-get install` would install.
+fn installed_by(plan: &str) -> Vec<String> {
+    let name = |line: &str| {
+        // "Inst seabios (1.16.2-1 Debian:12.5/stable [all])"; "[1.0]" before it is what is replaced.
+        let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
+        let version = rest.split_once('(')?.1.split(' ').next()?;
+        Some(format!("{name}={version}"))
+    };
+    plan.lines().filter_map(name).collect()
+}
+
+/// Unpacks all packages of a folder into it.
+fn unpack_all(folder: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(folder)?.flatten() {
+        if entry.path().extension().is_some_and(|ending| ending == "deb") {
+            let mut command = Command::new("dpkg");
+            command.arg("-x").arg(entry.path()).arg(folder);
+            process::run(&mut command, LIMIT, Show::Nothing)?;
         }
     }
     Ok(())
@@ -133,14 +198,7 @@ fn unpack_qemu() -> Result<()> {
         say!("no qemu with an iSCSI driver to be had");
         return Ok(());
     }
-    for entry in std::fs::read_dir(&folder)?.flatten() {
-        if entry.path().extension().is_some_and(|ending| ending == "deb") {
-            let mut command = Command::new("dpkg");
-            command.arg("-x").arg(entry.path()).arg(&folder);
-            process::run(&mut command, LIMIT, Show::Nothing)?;
-        }
-    }
-    Ok(())
+    unpack_all(&folder)
 }
 
 /// Which version of the driver the archive has. It may be older than the qemu installed.
@@ -161,9 +219,25 @@ fn qemu_driver() -> Option<PathBuf> {
 }
 
 /// The driver below a folder like `/usr`, whatever the processor is called.
-fn driver_below(usr: &std::path::Path) -> Option<PathBuf> {
+fn driver_below(usr: &Path) -> Option<PathBuf> {
     let folders = std::fs::read_dir(usr.join("lib")).ok()?.flatten();
     let drivers = folders.map(|folder| folder.path().join("qemu/block-iscsi.so"));
     let mut all = drivers.chain([usr.join("lib/qemu/block-iscsi.so")]);
     all.find(|driver| driver.is_file())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn what_would_be_installed_has_its_version() {
+        let plan = "NOTE: This is only a simulation!\n\
+            Remv qemu-utils [1:10.0.2+ds-2]\n\
+            Inst seabios (1.16.2-1 Debian:12.5/stable [all])\n\
+            Inst libpcre2-8-0 [10.42-1] (10.42-1+deb12u2 Debian:12.5/stable [amd64]) []\n\
+            Conf seabios (1.16.2-1 Debian:12.5/stable [all])\n";
+        assert_eq!(installed_by(plan), ["seabios=1.16.2-1", "libpcre2-8-0=10.42-1+deb12u2"]);
+        assert!(installed_by("0 upgraded, 0 newly installed").is_empty());
+    }
 }

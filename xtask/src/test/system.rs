@@ -1,5 +1,5 @@
-//! System tests: the real binary beside real clients, several files at a time, and at last, one by
-//! one, those that need a quiet host.
+//! System tests: the real binary against real clients, several files at a time, and at the end, one
+//! by one, those that need a quiet host.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::target_folder;
 /// The folder of the package of the system tests.
 pub const FOLDER: &str = "tests";
 
-/// The program of the files that want the host for themselves.
+/// Test program of the files that need the host for themselves.
 const QUIET: &str = "quiet";
-/// The program of the others.
+/// Test program of all other files.
 const BESIDE: &str = "main";
 
-/// Files that take longest, in this order. They are begun first, so that none is still alone when
-/// the others have ended.
+/// Files that take longest, in this order. They start first, so that none is still alone when the
+/// others have ended.
 const LONG: [&str; 14] = [
     "database",
     "scenario",
@@ -37,12 +37,12 @@ const LONG: [&str; 14] = [
     "fio_plot",
 ];
 
-/// Those that do not mind others, so many more at a time than there are processors: they wait half
-/// of their time.
+/// Runs the files that tolerate concurrent tests, one more at a time than there are CPUs: they wait
+/// half of their time.
 pub fn beside(all: &[Binary], drumfire: &Path) -> Result<Tally> {
     let mut mine = files(all, BESIDE)?;
     mine.sort_by_key(|binary| LONG.iter().position(|name| *name == binary.name).unwrap_or(99));
-    // The tests of what they share, which is a program of its own.
+    // Tests of the shared helpers, which are in a separate program.
     let programs = [QUIET, BESIDE];
     let own = |it: &&Binary| it.package == FOLDER && !programs.contains(&it.name.as_str());
     mine.extend(all.iter().filter(own).cloned());
@@ -50,7 +50,7 @@ pub fn beside(all: &[Binary], drumfire: &Path) -> Result<Tally> {
     Ok(run(&mine, drumfire, cores + 1, "system"))
 }
 
-/// Those that want the host for themselves.
+/// Runs the files that need the host for themselves.
 pub fn quiet(all: &[Binary], drumfire: &Path) -> Result<Tally> {
     Ok(run(&files(all, QUIET)?, drumfire, 1, "quiet"))
 }
@@ -64,7 +64,7 @@ fn files(all: &[Binary], program: &str) -> Result<Vec<Binary>> {
 
 fn run(binaries: &[Binary], drumfire: &Path, width: usize, name: &str) -> Tally {
     let record = target_folder().join(format!("test-record-{name}.tsv"));
-    // What stands in it is from an earlier run.
+    // Existing content is from an earlier run.
     let _ = std::fs::remove_file(&record);
     let mut variables = packages::variables();
     variables.push(("DRUMFIRE_BIN", drumfire.to_owned()));
@@ -87,7 +87,7 @@ mod test {
         let lines: Vec<&str> = programs.iter().flat_map(|text| text.lines()).collect();
         let is_module = |name: &str| lines.contains(&format!("mod {name};").as_str());
         LONG.iter().for_each(|name| assert!(is_module(name), "{name} is no file"));
-        // One that is in neither program would never run.
+        // A file that is in neither program would never run.
         for entry in std::fs::read_dir(&tests).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_stem().unwrap().to_str().unwrap();

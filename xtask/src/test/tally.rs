@@ -1,15 +1,15 @@
-//! Counts of tests, taken from what cargo prints and from what the system tests record.
+//! Counts of tests, from cargo's output and from the records of the system tests.
 
 use crate::process::Outcome;
 
-/// What a step found.
+/// Findings of a step.
 #[derive(Debug, Default, PartialEq)]
 pub struct Tally {
-    /// How many tests passed for real.
+    /// Number of tests that really passed.
     pub passed: usize,
-    /// Names of those that failed.
+    /// Names of failed tests.
     pub failed: Vec<String>,
-    /// Names of those that did not run, each with its reason.
+    /// Names of skipped tests, each with its reason.
     pub skipped: Vec<(String, String)>,
 }
 
@@ -24,12 +24,12 @@ impl Tally {
         self.skipped.push((name.into(), reason.into()));
     }
 
-    /// How many passed, failed, and were skipped.
+    /// Numbers of passed, failed and skipped tests.
     pub fn counts(&self) -> [usize; 3] {
         [self.passed, self.failed.len(), self.skipped.len()]
     }
 
-    /// Adds what another step, or a part of this one, found.
+    /// Adds the findings of another step, or of a part of this one.
     pub fn add(&mut self, other: Tally) {
         self.passed += other.passed;
         self.failed.extend(other.failed);
@@ -41,7 +41,7 @@ impl Tally {
         Tally::of_output(name, String::new(), outcome)
     }
 
-    /// Reads the output of one program of tests.
+    /// Reads the output of one test program.
     pub fn of_binary(name: &str, outcome: &Outcome) -> Tally {
         Tally::of_output(name, name.to_owned(), outcome)
     }
@@ -53,7 +53,7 @@ impl Tally {
             file = file_of(line).unwrap_or(file);
             tally.add_line(&file, line);
         }
-        // It did not compile, crashed, or hung: nobody counted that.
+        // The program did not compile, crashed, or hung, without a counted failure.
         if !outcome.success() && tally.failed.is_empty() {
             tally.failed.push(format!("{name}: {}", outcome.ending()));
         }
@@ -79,9 +79,9 @@ impl Tally {
         }
     }
 
-    /// Adds what the system tests recorded, a line per event, parts separated by tabs:
-    /// `skip TEST REASON`, or `case SUITE NAME passed|failed|skipped REASON` for the cases of a
-    /// foreign suite, which ran inside of one of our tests.
+    /// Adds what the system tests recorded, a line per event, parts separated by tabs: `skip TEST
+    /// REASON`, or `case SUITE NAME passed|failed|skipped REASON` for the cases of a third-party
+    /// suite, which ran inside one of our tests.
     pub fn add_record(&mut self, record: &str) {
         for line in record.lines() {
             match line.split('\t').collect::<Vec<_>>()[..] {
@@ -103,7 +103,8 @@ impl Tally {
     }
 }
 
-/// The name of a test with that of its file, which stands in it where files are modules.
+/// Name of a test with that of its file, which the test's name already includes if files are
+/// modules.
 fn of_file(file: &str, test: &str) -> String {
     match test.strip_prefix(file).is_some_and(|rest| rest.starts_with("::")) {
         true => test.to_owned(),
@@ -111,8 +112,8 @@ fn of_file(file: &str, test: &str) -> String {
     }
 }
 
-/// Which tests follow: `volume` for `Running unittests src/lib.rs (…/drumfire_volume-0123abc)`, the
-/// crate's or the file's name.
+/// Name of the crate or file whose tests follow: `volume` for `Running unittests src/lib.rs
+/// (…/drumfire_volume-0123abc)`.
 fn file_of(line: &str) -> Option<String> {
     let line = line.trim_start();
     if let Some(name) = line.strip_prefix("Doc-tests ") {

@@ -1,4 +1,4 @@
-//! Citations of the standards, in one form that can be searched: `//= RFC 7143 §11.2.1`.
+//! Citations of the standards, in one searchable form: `//= RFC 7143 §11.2.1`.
 
 use super::{Finding, Tree};
 

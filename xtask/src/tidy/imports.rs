@@ -1,7 +1,7 @@
 //! Imports between crates: the manifests against the table in `docs/architecture.md`.
 //!
-//! The table is read from the page itself, so the page cannot lie: a fenced block of the kind
-//! `imports` with lines like `volume -> block model proto os`.
+//! The table is read from the page itself, so the page is always correct: a fenced block of the
+//! kind `imports` with lines like `volume -> block model proto os`.
 
 use super::{Finding, Tree};
 
@@ -13,7 +13,7 @@ struct Row {
     allowed: Option<Vec<String>>,
 }
 
-/// Every dependency between our crates is in the table.
+/// Checks that every dependency between our crates is in the table.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.at(PAGE) else {
         let remedy = "write the table of imports there, in a fenced block ```imports";
@@ -54,7 +54,7 @@ fn table(page: &str) -> Vec<Row> {
     rows.filter_map(row).collect()
 }
 
-/// All dependencies of a manifest, with their lines, dev and build ones included.
+/// All dependencies of a manifest, with their lines, including dev and build ones.
 fn dependencies(manifest: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut inside = false;

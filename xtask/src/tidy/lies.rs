@@ -10,14 +10,14 @@ use anyhow::{Context, Result};
 
 use super::{Finding, Tree};
 
-/// Has a section for each check: `### H01 direct-io`.
+/// Page with a section for each check: `### H01 direct-io`.
 const CHECKS: &str = "docs/reference/honesty-checks.md";
-/// Has the generated lists.
+/// Page with the generated lists.
 const PAGE: &str = "docs/explanations/testing-the-checks.md";
 const BEGIN: &str = "<!-- made by `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// The lies and the twins of one check.
+/// Lies and twins of one check.
 #[derive(Default)]
 struct Tests {
     lies: Vec<String>,
@@ -25,7 +25,7 @@ struct Tests {
     files: Vec<String>,
 }
 
-/// Every check has a lie and a twin, and the lists match the tests.
+/// Checks that every check has a lie and a twin, and that the lists match the tests.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let found = collect(tree);
     let mut findings = Vec::new();

@@ -26,11 +26,11 @@ pub use tree::{File, Tree};
 pub struct Finding {
     /// Path from the root.
     pub path: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The rule in a few words, with what was found.
+    /// The rule in a few words, and the finding.
     pub rule: String,
-    /// What to do about it.
+    /// Remedy for the finding.
     pub remedy: &'static str,
     /// A note: the command still succeeds.
     pub note: bool,
@@ -58,8 +58,8 @@ const RULES: &[Rule] = &[
     prose::check,
 ];
 
-/// Checks the whole repository. True without findings. `--write` regenerates the tables of pages
-/// first.
+/// Checks the whole repository. True if there are no findings. `--write` regenerates the tables of
+/// pages first.
 pub fn main(args: &[String]) -> Result<bool> {
     let mut tree = Tree::read(&crate::root())?;
     match args.first().map(String::as_str) {

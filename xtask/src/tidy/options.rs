@@ -1,5 +1,5 @@
-//! Options of fio: the page's lists are those that `drumfire fio --cmdhelp` prints. `--write`
-//! generates the lists; a system test compares them with the program.
+//! Options of fio: the page's lists are the output of `drumfire fio --cmdhelp`. `--write` generates
+//! the lists; a system test compares them with the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +35,7 @@ pub fn write(tree: &Tree, root: &Path) -> Result<()> {
     std::fs::write(root.join(PAGE), text).with_context(|| format!("cannot write {PAGE}"))
 }
 
-/// The page with the lists of what the command printed: "bs, blocksize : taken".
+/// The page with the lists from the command's output: "bs, blocksize : taken".
 fn with_lists(page: &str, printed: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

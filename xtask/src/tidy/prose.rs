@@ -8,11 +8,11 @@ use super::{File, Finding, Tree};
 const CELL_WORDS_MAX: usize = 20;
 /// Maximum of habits per 1,000 words over all pages.
 const HABITS_PER_1000_MAX: usize = 4;
-/// Fewer words than these are judged by their cells only.
+/// Minimum words of a page whose habits are counted; shorter ones are judged by their cells only.
 const WORDS_MIN: usize = 1000;
 const STYLE: &str = "docs/style.md";
 
-/// Words and phrases that have a plainer one, in lower case. `docs/style.md` lists replacements.
+/// Words and phrases with a plainer alternative, in lower case. `docs/style.md` lists replacements.
 const HABITS: &[&str] = &[
     "told",
     "stand",

@@ -67,7 +67,7 @@ const BANS: &[Ban] = &[
     },
 ];
 
-/// No crate contains its forbidden words.
+/// Checks that no crate contains its forbidden words.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.rust().filter(|file| file.path.contains("/src/")) {
@@ -99,7 +99,7 @@ pub fn holds(text: &str, word: &str) -> bool {
         let before = text[..at].chars().next_back();
         let after = text[at + word.len()..].chars().next();
         let open = |end: Option<char>| !end.is_some_and(is_word);
-        // A word that ends in punctuation, such as a macro's `!`, ends by itself.
+        // A word that ends in punctuation, such as a macro's `!`, needs no boundary there.
         let ends = !word.ends_with(is_word) || open(after);
         let begins = !word.starts_with(is_word) || open(before);
         begins && ends

@@ -1,4 +1,4 @@
-//! Unsafe code: where it is allowed, and that all other crates forbid it.
+//! Unsafe code: allowed files, and the attribute that forbids it in all other crates.
 
 use super::purity::holds;
 use super::{Finding, Tree};
@@ -7,7 +7,7 @@ use super::{Finding, Tree};
 const ALLOWED: &[&str] = &[
     "crates/os/",
     "crates/block/src/buf.rs",
-    // Assembly and atomic words: safe code has no copy that may race.
+    // Assembly and atomic words: safe code has no racy copy.
     "crates/block/src/copy",
     "crates/block/src/memory.rs",
     "crates/block/src/pages.rs",
@@ -17,7 +17,7 @@ const ALLOWED: &[&str] = &[
 
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
-/// Unsafe code is only where allowed, and crates without any forbid it.
+/// Checks that unsafe code is only in allowed files, and that crates without any forbid it.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut holders = Vec::new();

@@ -15,7 +15,7 @@ const END: &str = "<!-- end -->\n";
 const COMMAND: [&str; 5] = ["scenario", "run", "all", "--modelled", "--markdown"];
 const OUT: &str = "target/founding-systems";
 
-/// The page has the rows of the files.
+/// Checks that the page has the rows of the files.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let Some(page) = tree.at(PAGE) else { return Vec::new() };
     let remedy = "run `cargo xtask tidy --write`";
@@ -52,7 +52,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 pub fn write(tree: &Tree, root: &Path) -> Result<()> {
     let page = tree.at(PAGE).context("no page of the founding systems")?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // What is kept there would be taken for what this build says.
+    // Saved results would be mistaken for those of this build.
     let _ = std::fs::remove_dir_all(root.join(OUT));
     let mut command = Command::new(cargo);
     command.current_dir(root).args(["run", "--quiet", "--package", "drumfire", "--"]);

@@ -7,7 +7,7 @@ use super::{File, Finding, Tree};
 const COLUMNS_MAX: usize = 100;
 /// Lines of a function, signature and braces included.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Lines of a file without tests beyond which it is noted.
+/// Lines of a file without tests from which it is noted.
 const FILE_LINES: usize = 600;
 
 /// Checks lengths of lines and functions; notes long files.
@@ -45,7 +45,7 @@ fn long_functions(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Lines of the function that begins here; 0 without a body.
+/// Number of lines of the function that begins here; 0 without a body.
 fn function_lines(code: &str) -> usize {
     let mut depth = 0;
     let mut brackets = 0;

@@ -1,7 +1,7 @@
 //! Splits Rust text into code, comments and literals.
 //!
 //! Rules search one of the two views, so that a word in a string is no match, and a rule may name
-//! what it forbids. Both views keep the lines of the original.
+//! the words that it forbids. Both views keep the lines of the original.
 
 /// A Rust file in two views.
 pub struct Source {
@@ -12,7 +12,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Splits a file. Text that is not Rust gives garbage, never a panic.
+    /// Splits a file. Text that is not Rust yields garbage, never a panic.
     pub fn new(text: &str) -> Source {
         let chars: Vec<char> = text.chars().collect();
         let (mut code, mut comments) = (String::new(), String::new());
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// Whether a character may be part of a Rust word.
+/// Whether a character may be part of a Rust identifier.
 pub fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -47,8 +47,8 @@ enum Kind {
     Literal,
 }
 
-/// Kind and length of the token that begins here. `inside_word`: the character before belongs to a
-/// word, so that an `r` or `b` here begins no literal.
+/// Kind and length of the token that begins here. `inside_word`: the previous character belongs to
+/// a word, so that an `r` or `b` here begins no literal.
 fn token(rest: &[char], inside_word: bool) -> (Kind, usize) {
     let next = |i: usize| rest.get(i).copied().unwrap_or('\n');
     let until_quote = || rest.iter().skip(3).take_while(|c| **c != '\'').count();

@@ -17,7 +17,7 @@ const TEXT: &[&str] = &["rs", "toml", "md", "run", "yml", "yaml", "json", "icf",
 pub struct File {
     /// Path from the root, with `/`.
     pub path: String,
-    /// Its content.
+    /// Content of the file.
     pub text: String,
 }
 

@@ -7,14 +7,14 @@ use super::{File, Finding, Tree};
 /// A word forbidden in code.
 struct Ban {
     word: &'static str,
-    /// Where it is allowed: prefixes of paths, or folders anywhere (`/examples/`).
+    /// Paths where the word is allowed: prefixes, or folders anywhere (`/examples/`).
     allowed: &'static [&'static str],
     remedy: &'static str,
 }
 
 const LEFTOVER: &str = "finish it or take it out";
 const CLOCK: &str = "take `now` as an argument; clocks are read in os";
-/// Where clocks are allowed, beside os: code that watches from outside.
+/// Paths where clocks are allowed, besides os: code that watches from outside.
 const OUTSIDE: &[&str] = &["crates/os/", "xtask/", "tests/", "/examples/", "/benches/"];
 
 const CODE: &[Ban] = &[
@@ -35,11 +35,11 @@ const CODE: &[Ban] = &[
     },
 ];
 
-/// Folders of one machine's files. Assembled, so that this file passes.
+/// Folders of one machine's files. Concatenated, so that this file passes.
 const MACHINE: &[&str] =
     &[concat!("/ho", "me/"), concat!("/ro", "ot/"), concat!("/Us", "ers/"), concat!("/wo", "rk/")];
 
-/// No forbidden word is anywhere.
+/// Checks that there are no forbidden words.
 pub fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings: Vec<Finding> = tree.rust().flat_map(rust).collect();
     findings.extend(tree.files.iter().flat_map(machine_paths));

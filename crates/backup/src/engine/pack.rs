@@ -1,4 +1,4 @@
-//! The second stage: compresses extents into frames, and gives each its place.
+//! The second stage: compresses extents into frames, and assigns an offset to each.
 
 use std::sync::atomic::Ordering;
 

@@ -1,5 +1,5 @@
-//! The first stage: reads extents of the sources. A part that cannot be read is read again in
-//! pieces, and reading goes on after it.
+//! The first stage: reads extents of the sources. An unreadable part is retried in pieces, and
+//! reading continues after it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -17,18 +17,18 @@ use crate::stage::Watch;
 use crate::way::{NoWay, ReadError, Way};
 use crate::work::{Part, look_again};
 
-/// Lengths of the pieces in which a failed read is tried again, one after the other.
+/// Sizes of the pieces in which a failed read is retried, one after the other.
 const PIECES: [usize; 2] = [64 << 10, ALIGN];
-/// Most failed reads of a source that are tried again in pieces: on a dead drive every read fails,
+/// Maximum failed reads of a source that are retried in pieces: on a dead drive every read fails,
 /// perhaps after seconds.
 const SALVAGES_MAX: u32 = 256;
-/// Connections to a volume that may be lost one after the other.
+/// Maximum consecutive losses of a connection to a volume.
 const LOST_MAX: u32 = 2;
 
 /// Nothing more is to be read.
 struct End;
 
-/// Reads until nothing is left.
+/// Reads until there are no more extents.
 pub(super) fn read(shared: &Shared, watch: &mut Watch) {
     let mut reader = Reader { shared, watch, lane: None, lost: 0 };
     let mut mine = None;
@@ -43,9 +43,9 @@ pub(super) fn read(shared: &Shared, watch: &mut Watch) {
 struct Reader<'r, 'a> {
     shared: &'r Shared<'a>,
     watch: &'r mut Watch,
-    /// The way to the volume that is being read, and its entry.
+    /// Way to the volume that is being read, and the volume's entry.
     lane: Option<(usize, Way<'r>)>,
-    /// How often it was lost without a read in between.
+    /// Number of losses of the lane without a successful read in between.
     lost: u32,
 }
 
@@ -66,8 +66,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Reads a part again in pieces. A piece that fails next to a good one is cut in turn: the edge
-    /// of the unreadable range lies in it.
+    /// Reads a part again in pieces. A failing piece next to a good one is split in turn, because
+    /// it contains the edge of the unreadable range.
     fn salvage(&mut self, part: &Part, range: Range<u64>, pieces: &[usize]) -> Result<(), End> {
         let entry = &self.shared.entries[part.entry];
         let len = range.end - range.start;
@@ -95,7 +95,8 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    /// Reads a range of a source, and hands it on. False if it cannot be read, which is noted.
+    /// Reads a range of a source, and passes it on. False if the range is unreadable, which is
+    /// recorded.
     fn attempt(&mut self, part: &Part, range: Range<u64>) -> Result<bool, End> {
         let shared = self.shared;
         if shared.is_stopped() {
@@ -109,7 +110,7 @@ impl Reader<'_, '_> {
             Ok(()) => self.read_range(part, range.start, len, buf),
             Err(NoWay::Volume(why)) => Err(ReadError { why, buf: Some(buf), lost: true }),
             Err(NoWay::Host(error)) => {
-                // The sources may be good: a copy that says that they are not would be wrong.
+                // The sources may be good: a backup that marks them as unreadable would be wrong.
                 shared.fail(BackupError::System(error));
                 return Err(End);
             }
@@ -136,7 +137,7 @@ impl Reader<'_, '_> {
                     self.lane = None;
                     self.lost += 1;
                 }
-                // An I/O that never ended keeps the buffer: the others need another one.
+                // An unfinished I/O keeps the buffer: the others need another one.
                 let buf = buf.map_or_else(|| Buf::new(shared.options.transfer_bytes as usize), Ok);
                 match buf {
                     // The queue has room for all buffers.
@@ -151,7 +152,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Makes a way to the volume of a part, unless there is one.
+    /// Opens a way to the volume of a part, unless there is one.
     fn reach(&mut self, part: &Part) -> Result<(), NoWay> {
         if let Origin::Volume(volume) = &self.shared.entries[part.entry].from
             && self.lane.as_ref().is_none_or(|(of, _)| *of != part.entry)
@@ -181,7 +182,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// Gives what was read to the next stage.
+    /// Passes read data to the next stage.
     fn hand_on(&mut self, entry: usize, offset: u64, buf: Buf, len: usize) -> Result<(), End> {
         let shared = self.shared;
         let of = &shared.entries[entry];

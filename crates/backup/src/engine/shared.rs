@@ -52,7 +52,7 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a (dyn Fn() -> bool + Sync),
     pub(super) stopped: AtomicBool,
     pub(super) failed: Mutex<Option<BackupError>>,
-    /// The target no longer holds what it held before.
+    /// Whether the target's earlier content has been invalidated.
     begun: Mutex<bool>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Shared<'a> {
         })
     }
 
-    /// Whether the user wants an end; all threads see it.
+    /// Whether the user requested a stop; all threads see the request.
     pub(super) fn is_stopped(&self) -> bool {
         let stops = self.stopped.load(Ordering::Relaxed) || (self.stop)();
         if stops {
@@ -109,19 +109,19 @@ impl<'a> Shared<'a> {
         self.packed.end();
     }
 
-    /// Fails the whole backup; the first error stands.
+    /// Fails the whole backup; the first error is kept.
     pub(super) fn fail(&self, error: BackupError) {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.end();
     }
 
-    /// The error of the target, unless it only failed because the user wants an end.
+    /// Error of the target, unless the target only failed because the user requested a stop.
     pub(super) fn failure(&self, why: String) -> BackupError {
         if self.is_stopped() { BackupError::Stopped } else { self.target.fail(why) }
     }
 
-    /// Gives up what the target held before, once. It is called before the first write, when data
-    /// of the sources were read.
+    /// Invalidates the earlier content of the target, once. Called before the first write, when
+    /// data of the sources were read.
     pub(super) fn begin_target(&self, way: &mut Way) -> Result<(), String> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         if !*begun {
@@ -138,7 +138,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-/// The target has no room for what is to be written.
+/// Error of a target that is too small for the backup.
 pub(super) fn full(target: &Target, wanted: u64, kept: u64) -> BackupError {
     let (name, capacity) = (target.name().to_owned(), target.capacity_bytes());
     BackupError::Full { name, wanted, kept, capacity }

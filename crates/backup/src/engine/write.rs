@@ -11,7 +11,7 @@ const GLANCE: Nanos = Nanos(500_000);
 
 /// Writes until the compressors have ended.
 pub(super) fn write(shared: &Shared, watch: &mut Watch) {
-    // The target is not used before there are data for it.
+    // The target is not touched before there are data for it.
     let Some(first) = shared.packed.take() else { return watch.starved() };
     watch.starved();
     let mut way = match shared.target.way(shared.stop) {
@@ -49,7 +49,7 @@ fn write_calls(
     Ok(())
 }
 
-/// Keeps the volume's write queue full, and makes durable what was written.
+/// Keeps the volume's write queue full, and makes the written data durable.
 fn write_lane(
     shared: &Shared,
     watch: &mut Watch,
@@ -89,7 +89,7 @@ fn write_lane(
     }
 }
 
-/// A write; its tag holds the source's bytes.
+/// A write; its tag is the number of the source's bytes.
 fn io(packed: Packed) -> Io {
     let Packed { at, len, source_bytes, buf } = packed;
     let (len, buf) = (len as u32, Some(buf));

@@ -1,4 +1,4 @@
-//! The index of a backup: what was listed, what became of it, and which parts of it have no data.
+//! The index of a backup: listed sources, their fates, and their parts without data.
 //!
 //! | bytes | of an entry |
 //! |---|---|
@@ -39,16 +39,16 @@ pub enum Kind {
     Folder,
     /// A symbolic link, and its target.
     Link(PathBuf),
-    /// A volume, kept as a file.
+    /// A volume, restored as a file.
     Volume,
-    /// A source that was listed, and of which nothing was backed up.
+    /// A listed source of which nothing was backed up.
     Absent,
-    /// Another name of the file with this number, which stands before it.
+    /// Hard link to the file with this number, which precedes the link.
     Hard(u32),
 }
 
 impl Kind {
-    /// Whether it has data of its own.
+    /// Whether the entry has its own data.
     pub fn has_data(&self) -> bool {
         matches!(self, Kind::File | Kind::Volume)
     }
@@ -63,11 +63,11 @@ pub struct Kept {
     pub path: PathBuf,
     /// Permissions.
     pub mode: u32,
-    /// User that owns it.
+    /// User that owns the file.
     pub uid: u32,
-    /// Group that owns it.
+    /// Group that owns the file.
     pub gid: u32,
-    /// Bytes when it was listed.
+    /// Size in bytes at the time of listing.
     pub listed_bytes: u64,
     /// The source's fate.
     pub fate: Fate,
@@ -76,8 +76,8 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Length of the restored file: where it was truncated at its end, it ends earlier than it was
-    /// listed.
+    /// Size of the restored file: smaller than the listed size if the file was truncated at its
+    /// end.
     pub fn restored_bytes(&self) -> u64 {
         match self.gaps.last() {
             Some(gap) if gap.kind == GapKind::Cut && gap.range.end == self.listed_bytes => {
@@ -151,8 +151,8 @@ fn put_text(out: &mut Vec<u8>, text: &[u8]) {
 ///
 /// # Errors
 ///
-/// Why it is invalid: truncated, an entry that contradicts itself or another one, or a path
-/// outside the folder of a restore.
+/// The reason why the index is invalid: truncated, an entry that contradicts itself or another one,
+/// or a path outside the folder of a restore.
 pub fn take_index(bytes: &[u8]) -> Result<Vec<Kept>, String> {
     let mut rest = Rest(bytes);
     let count = rest.number32()?;
@@ -213,7 +213,7 @@ fn take_entry(rest: &mut Rest) -> Result<Kept, String> {
     Ok(Kept { kind, path, mode, uid, gid, listed_bytes, fate, gaps })
 }
 
-/// Checks an entry by itself, and against the one that it points to.
+/// Checks an entry alone, and against the one to which it refers.
 fn check_entry(entry: &Kept, number: u32, before: &[Kept]) -> Result<(), &'static str> {
     if !is_plain(&entry.path) {
         return Err("a path outside its folder");
@@ -242,7 +242,7 @@ fn check_entry(entry: &Kept, number: u32, before: &[Kept]) -> Result<(), &'stati
     Ok(())
 }
 
-/// Each name stands once, and below a folder that stands before it.
+/// Checks that each name is unique, and is below a folder that precedes it.
 fn check_tree(entries: &[Kept]) -> Result<(), String> {
     let mut is_folder: HashMap<&Path, bool> = HashMap::new();
     for entry in entries {

@@ -1,4 +1,4 @@
-//! The outcome of reading a backup: damages, and what each file lacks.
+//! Outcome of reading a backup: damages, and missing data of each file.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::format::FrameHead;
 use crate::format::index::{Kept, Kind};
 use crate::places::Places;
 
-/// Damages that are kept; further ones are counted.
+/// Maximum damages that are listed; further ones are counted.
 const DAMAGES_MAX: usize = 1000;
 
 /// The outcome.
@@ -26,15 +26,15 @@ pub struct Checked {
     pub source_bytes: u64,
     /// The first damages.
     pub damages: Vec<Damage>,
-    /// Number of all damages: frames, and files that lack data which the index promises.
+    /// Number of all damages: frames, and files that lack data listed in the index.
     pub damaged: u64,
-    /// Sources that are not whole, with their fates and the data that were never in the backup.
+    /// Incomplete sources, with their fates and the data that were never in the backup.
     pub missing: Vec<Missing>,
-    /// Sources of which the backup lacks data that they had.
+    /// Number of sources with data missing in the backup.
     pub partial: u64,
-    /// Files and folders whose set-user-ID and set-group-ID bits were not restored.
+    /// Number of files and folders whose set-user-ID and set-group-ID bits were not restored.
     pub left_out: u64,
-    /// The folder with what was restored.
+    /// Folder of the restored files.
     pub in_folder: Option<PathBuf>,
 }
 
@@ -43,27 +43,27 @@ pub struct Checked {
 pub struct Damage {
     /// Place: an offset in the target, or a path.
     pub at: String,
-    /// The damage, in words.
+    /// Description of the damage.
     pub what: String,
     /// Bytes of the file that are missing.
     pub ranges: Vec<Range<u64>>,
 }
 
-/// A source that is not whole in the backup.
+/// An incomplete source in the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
     /// The source's path.
     pub path: PathBuf,
     /// The source's fate.
     pub fate: Fate,
-    /// Bytes that the backup lacks.
+    /// Byte ranges that are missing in the backup.
     pub ranges: Vec<Range<u64>>,
 }
 
 /// Accounts for every byte of every file.
 pub(super) struct Account {
     checked: Checked,
-    /// By entry: frames that were found, and gaps that the index tells.
+    /// For each entry: ranges of frames found, and of gaps in the index.
     places: Vec<Places>,
 }
 
@@ -80,7 +80,7 @@ impl Account {
         Account { checked: Checked::default(), places: places.collect() }
     }
 
-    /// Accounts for a good frame, unless its place is taken or none is to be there.
+    /// Accounts for a good frame, unless its range is taken or outside of the entry's data.
     pub(super) fn claim(&mut self, frame: &FrameHead, entries: &[Kept]) -> Result<(), String> {
         let (entry, start) = (&entries[frame.entry as usize], frame.offset);
         let end = start.saturating_add(u64::from(frame.source_bytes));

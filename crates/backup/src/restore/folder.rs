@@ -1,6 +1,6 @@
-//! The folder of a restore: new, private while it works, under a name that says that it is not
-//! complete. Everything beneath it is reached by its handle, created and never found; links come
-//! last, and permissions after them.
+//! The folder of a restore: new, private during the restore, under a name that marks it as
+//! incomplete. Everything beneath the folder is reached by the folder's handle, and newly created;
+//! links come last, and permissions after them.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -18,17 +18,17 @@ use crate::format::index::{Kept, Kind};
 use crate::target::NAME_MAX_BYTES;
 use crate::way::Stop;
 
-/// Most open files.
+/// Maximum open files.
 const OPEN_MAX: usize = 64;
 /// Set-user-ID and set-group-ID.
 const SET_ID: u32 = 0o6000;
-/// Restores of one name that were left incomplete.
+/// Maximum incomplete restores of one name.
 const LEFT_MAX: u32 = 1000;
 
-/// Where a backup is restored, and how.
+/// Destination and options of a restore.
 #[derive(Clone, Copy, Debug)]
 pub struct Destination<'a> {
-    /// The folder, which must not exist. Those above it are created.
+    /// The folder, which must not exist. Its parents are created.
     pub folder: &'a Path,
     /// Restores owners, and with them set-user-ID and set-group-ID bits: a task for root.
     pub owners: bool,
@@ -38,12 +38,12 @@ pub struct Destination<'a> {
 pub(super) struct Restored {
     parent: Folder,
     parent_path: PathBuf,
-    /// The final name, and the one meanwhile.
+    /// Final name of the folder; the working name is next.
     name: OsString,
     working: OsString,
     working_path: PathBuf,
     root: Folder,
-    /// Permissions of the folder when it is complete.
+    /// Permissions of the complete folder.
     root_mode: u32,
     owners: bool,
     /// By entry: the file or folder that was created.
@@ -83,7 +83,7 @@ impl Restored {
         })
     }
 
-    /// Where everything is meanwhile.
+    /// Folder that has everything until the restore is complete.
     pub(super) fn path(&self) -> &Path {
         &self.working_path
     }
@@ -138,7 +138,7 @@ impl Restored {
         self.open[&frame.entry].write_all_at(bytes, frame.offset)
     }
 
-    /// Whether an open file is the one that was created.
+    /// Checks that an open file is the one that was created.
     fn same(&self, number: usize, file: &File, kind: FileKind) -> io::Result<()> {
         let about = FileAbout::of(file)?;
         match about.kind == kind && Some(about.id) == self.made[number] {
@@ -148,7 +148,7 @@ impl Restored {
     }
 
     /// Creates links, then sets owners and permissions from the bottom to the top, and makes all of
-    /// it durable. Returns how many set-id bits were left out.
+    /// it durable. Returns the number of omitted set-ID bits.
     pub(super) fn end(&mut self, entries: &[Kept], stop: Stop) -> Result<u64, BackupError> {
         self.open.clear();
         for entry in entries {
@@ -177,7 +177,7 @@ impl Restored {
         Ok(left_out)
     }
 
-    /// Sets owner and permissions of one.
+    /// Sets owner and permissions of one entry.
     fn settle(&self, number: usize, entry: &Kept) -> io::Result<()> {
         let (path, uid, gid) = (&entry.path, entry.uid, entry.gid);
         let kind = match entry.kind {
@@ -189,7 +189,7 @@ impl Restored {
         };
         let file = self.root.file(path, 0)?;
         self.same(number, &file, kind)?;
-        // A change of the owner takes set-id bits away, so that it comes first.
+        // A change of the owner clears set-ID bits, so that it comes first.
         if self.owners {
             std::os::unix::fs::fchown(&file, Some(uid), Some(gid))?;
         }
@@ -198,8 +198,8 @@ impl Restored {
         file.set_permissions(mode)
     }
 
-    /// Gives a complete folder its name. One that lacks data keeps the name that says so. Returns
-    /// where it is.
+    /// Gives a complete folder its name. A folder that lacks data keeps its working name, which
+    /// marks it as incomplete. Returns the final path.
     pub(super) fn publish(&self, is_whole: bool) -> Result<PathBuf, BackupError> {
         let fail = |error| self.fail_here(error);
         if !is_whole {
@@ -225,8 +225,8 @@ impl Restored {
     }
 }
 
-/// Creates `NAME.incomplete`, or where earlier ones were left, `NAME.incomplete-2` and so on: a
-/// second try begins anew, and deletes nothing. Returns its name, its handle, and the permissions
+/// Creates `NAME.incomplete`, or if earlier ones were left, `NAME.incomplete-2` and so on: a second
+/// attempt starts again, and deletes nothing. Returns its name, its handle, and the permissions
 /// that a folder made here would have.
 fn begin_folder(parent: &Folder, name: &OsStr) -> io::Result<(OsString, Folder, u32)> {
     for number in 1..=LEFT_MAX {

@@ -1,5 +1,5 @@
-//! Backups that somebody has forged, with right checksums: a restore writes nothing outside its
-//! folder, opens nothing that was there, and says what does not fit.
+//! Forged backups, with right checksums: a restore writes nothing outside its folder, opens no
+//! existing file, and reports what is wrong.
 
 use super::*;
 use crate::fate::{Fate, Gap, GapKind};
@@ -111,7 +111,7 @@ fn places_count_and_bytes_do_not() {
     assert_eq!(of(&good, vec![]), (0, vec![], b"12345678".to_vec()));
     let hole = |range| vec![Gap { kind: GapKind::Hole, range }];
     assert_eq!(of(&[(0, 4, b"5678")], hole(0..4)).2, b"\0\0\0\x005678");
-    // Equal frames, overlapping ones, one outside, one in a hole: the first of each stands.
+    // Equal frames, overlapping ones, one outside, one in a hole: the first of each counts.
     type Frames<'a> = &'a [(u32, u64, &'a [u8])];
     let wrong: [(Frames, Vec<Gap>, u64, &[u8]); 5] = [
         (&[(0, 0, b"1234"), (0, 0, b"1234")], vec![], 2, b"1234\0\0\0\0"),

@@ -1,4 +1,4 @@
-//! A backup that lacks something knows it, and says so whenever it is read.
+//! An incomplete backup records this, and reports it whenever it is read.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,7 +50,7 @@ fn a_bad_extent_is_told_by_its_range_and_all_around_it_is_kept() {
         let into = scratch.at(&format!("back-{readers}"));
         let checked = restored(&target, &into).unwrap();
         assert_eq!((checked.damaged, checked.partial), (0, 1));
-        // The folder's name goes on to say that it is not whole.
+        // The folder's name still marks it as incomplete.
         let left = scratch.at(&format!("back-{readers}.incomplete"));
         assert_eq!(checked.in_folder.as_ref(), Some(&left));
         assert!(!into.exists());
@@ -98,7 +98,7 @@ fn ranges_of_chance_that_cannot_be_read_are_those_that_are_told() {
                 right[at as usize..at as usize + 4096].fill(0);
             }
         }
-        // Good blocks that are given up lie in a piece with bad ones on both sides.
+        // Good blocks that are lost are in a piece with bad ones on both sides.
         assert!(lost <= 32 * bad.len() as u64, "seed {seed}: {lost} good blocks are lost");
         let checked = restored(&target, &scratch.at("back")).unwrap();
         let back = fs::read(checked.in_folder.unwrap().join("volume-1"));
@@ -187,7 +187,7 @@ fn each_damaged_byte_is_told_and_the_rest_is_restored() {
     assert!(check(&[0; 8192]).unwrap_err().to_string().contains("no backup"));
 }
 
-/// A volume whose lane does what a test wants.
+/// A volume with a lane of the test's choice.
 struct Odd(fn() -> Box<dyn Lane>);
 
 impl Volume for Odd {
@@ -254,7 +254,7 @@ fn a_stage_that_panics_fails_the_backup_and_hangs_nobody() {
     let data = database(&scratch);
     let panics: fn() -> Box<dyn Lane> = || Box::new(Keeps { panics: true, ..Keeps::default() });
     let options = Options { readers: 2, writers: 2, buffers: 1, ..OPTIONS };
-    // A reader, one that is asked whether to stop, and a writer.
+    // A reader, a stop callback, and a writer.
     let mut entries = listed(&data);
     add_volume(&mut entries, "volume-1", Arc::new(Odd(panics)));
     let reading = try_keep(&entries, &volume_target(), options).unwrap_err();

@@ -1,4 +1,4 @@
-//! Round trips: what is kept comes back.
+//! Round trips: restored data equal the saved data.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
@@ -32,7 +32,7 @@ fn what_is_kept_comes_back_from_a_file_and_from_volumes_of_all_shapes() {
         same(&data, &into.join("data"));
         let mode = fs::metadata(into.join("data/base/4")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
-        // Again: nothing is overwritten, and nothing is left.
+        // A second restore overwrites nothing, and leaves nothing.
         let error = restored(target, &into).unwrap_err().to_string();
         assert!(error.contains("exists"), "{error}");
         assert!(!scratch.at(&format!("back-{number}.incomplete")).exists());
@@ -96,7 +96,7 @@ fn holes_stay_holes_and_are_not_read() {
     let checked = restored(&target, &into).unwrap();
     assert_eq!((checked.damaged, checked.missing.len()), (0, 0), "{:?}", checked.damages);
     let back = into.join("d/sparse");
-    // A file system that shows no holes has them read, which takes hours for this one.
+    // On a file system that does not report holes they are read, which takes hours for this file.
     assert!(stored < 1 << 20, "the temporary folder has holes");
     // File systems list extents in blocks of their own, more or fewer by chance.
     let (restored, restored_len) = size(&back);
@@ -222,7 +222,8 @@ fn nothing_at_all_is_a_backup_too() {
     assert!(into.join("none").is_dir());
 }
 
-/// Trees of chance come back: lengths around those of transfers and blocks, holes, names of bytes.
+/// Round trips of random trees: lengths around those of transfers and blocks, holes, names of
+/// arbitrary bytes.
 #[test]
 fn trees_of_chance_come_back() {
     for seed in 0..8 {

@@ -1,4 +1,4 @@
-//! The target: what was there stays until a new backup is whole.
+//! The target: the earlier content stays until a new backup is complete.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ fn an_image_in_use_is_not_replaced_whenever_its_use_begins() {
     }
     let target = create().unwrap();
     assert!(take("to", false).is_err(), "somebody may use what is about to be replaced");
-    // Another image takes its name, and somebody uses that.
+    // Another image takes its name, and is in use.
     keep(&listed(&data), &target, OPTIONS);
     fs::rename(scratch.file("image", b"served"), &path).unwrap();
     let used = take("to", true).unwrap();
@@ -68,7 +68,7 @@ fn an_image_in_use_is_not_replaced_whenever_its_use_begins() {
     assert_eq!(fs::read(scratch.at(&left)).unwrap().len(), old.len());
     drop(used);
     create().unwrap().publish(true).unwrap();
-    // The name of one that lacks data is no freer.
+    // The name of an incomplete backup is protected, too.
     old_backup(&scratch, "to");
     scratch.file("to.partial", b"served");
     let target = create().unwrap();
@@ -118,7 +118,7 @@ fn a_backup_that_lacks_data_is_put_beside_a_whole_one() {
     assert_eq!(publish(true), Published::Beside(beside.clone()));
     assert!(fs::read(&path).unwrap() == old);
     assert_eq!(verify(&Target::open(&beside).unwrap()).unwrap().partial, 1);
-    // Where there is none, or none that is whole, it has the name that was asked for.
+    // If there is no backup, or no complete one, the file has the requested name.
     fs::remove_file(&path).unwrap();
     assert_eq!(publish(false), Published::There);
     assert_eq!(publish(true), Published::There);
@@ -137,7 +137,7 @@ fn a_volume_is_given_up_when_data_were_read_and_is_complete_last() {
     let target = volume("ram:4m");
     keep(&listed(&data), &target, OPTIONS);
     let is_whole = |target: &Target| verify(target).is_ok_and(|checked| checked.damaged == 0);
-    // Stopped before anything was read, and one that cannot fit.
+    // A backup that is stopped before anything was read, and one that cannot fit.
     let error = run(&listed(&data), &target, OPTIONS, &|_| (), &|| true).unwrap_err();
     assert!(error.is_stopped() && is_whole(&target), "{error}");
     scratch.file("large/file", &noise(5 << 20));
@@ -151,7 +151,7 @@ fn a_volume_is_given_up_when_data_were_read_and_is_complete_last() {
     assert!(matches!(error, BackupError::Full { .. }), "{error}");
     let why = verify(&target).unwrap_err().to_string();
     assert!(why.contains("the backup is incomplete"), "{why}");
-    // A stopped one is not whole, and the older one is no longer there.
+    // A stopped backup is incomplete, and the older one is gone.
     keep(&listed(&data), &target, OPTIONS);
     let asked = AtomicU32::new(0);
     let stop = || asked.fetch_add(1, Ordering::Relaxed) > 20;

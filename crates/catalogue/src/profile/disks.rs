@@ -1,4 +1,4 @@
-//! Disks with an arm, in virtual time: what the profile does is what its figures say.
+//! Disks with an arm, in virtual time: the simulated profile reproduces the disk's figures.
 
 use block::{Nanos, Op, Rng};
 use model::Extent;
@@ -7,13 +7,15 @@ use model::device::{Machine, Way};
 use super::test::{closed, drives, near};
 use super::*;
 
-/// I/Os per second and mean latency of 4 KiB at random places, so many outstanding.
+/// Returns IOPS and mean latency of 4 KiB I/Os at random offsets, at a queue depth of
+/// `outstanding`.
 fn at_random(profile: &Profile, op: Op, outstanding: u64, bytes: u64) -> (f64, f64) {
     let mut rng = Rng::new(11, outstanding);
     run(profile, op, outstanding, bytes, move |_| rng.below(bytes / 4096) * 4096)
 }
 
-/// The same of any places.
+/// Returns IOPS and mean latency of 4 KiB I/Os at the offsets that `place` returns, at a queue
+/// depth of `outstanding`.
 fn run(
     profile: &Profile,
     op: Op,
@@ -76,7 +78,8 @@ fn many_outstanding_are_faster_as_on_published_disks() {
             [1, 32].map(|outstanding| at_random(&profile, Op::Read, outstanding, capacity).0);
         assert!((2.0..3.0).contains(&(many / alone)), "{}: {many} of {alone}", part.id);
     }
-    // 12 disks of 15,000 rpm did 4,850 reads a second at 256 in all, by one paper of HP.
+    // A paper by HP measured 4,850 reads per second on 12 disks of 15,000 rpm, at a total queue
+    // depth of 256.
     let catalogue = Catalogue::shipped();
     let disk = catalogue.part("cheetah-15k7").unwrap().profile().unwrap();
     let found = at_random(&disk, Op::Read, 256 / 12, 450_000_000_000).0;
@@ -89,7 +92,7 @@ fn a_stream_reads_at_the_bandwidth() {
     for (part, profile) in drives(true) {
         let capacity = part.value("capacity").unwrap() as u64;
         let rate = run(&profile, Op::Read, 2, capacity, |made| made * 4096).0 * 4096.0;
-        // Where a command takes longer than its bytes the controller is the limit.
+        // If a command is slower than its transfer, the controller is the bottleneck.
         let command_s = part.value("command_time").unwrap_or(0.0);
         let most = part.value("read_bandwidth").unwrap().min(4096.0 / command_s.max(1e-9));
         near(&part.id, rate, most, 2.0);
@@ -114,7 +117,7 @@ fn a_disk_of_ones_own_has_an_arm_by_five_figures() {
     catalogue.add("d.toml", &text).unwrap();
     let part = catalogue.part("d").unwrap();
     let profile = part.profile().unwrap();
-    // Seek, half a turn of 4 ms, and 41 us of data; a write is no slower, nothing is read ahead.
+    // Seek, half a turn of 4 ms, and 41 us of data; a write is as fast, and there is no read-ahead.
     for op in [Op::Read, Op::Write] {
         near("a disk", closed(&profile, op, 1, 4096).1, 2.9e-3 + 2e-3 + 41e-6, 2.0);
     }

@@ -3,7 +3,7 @@ use model::{Method, solve};
 
 use super::*;
 
-/// I/Os per second and mean latency of a closed loop of one operation.
+/// Returns IOPS and mean latency of a closed loop of one operation.
 pub fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f64) {
     let share = if op == Op::Read { 1.0 } else { 0.0 };
     let network = profile.closed(1, depth, share, len_bytes);
@@ -11,7 +11,7 @@ pub fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f6
     (solution.throughput_per_s(), solution.response_s())
 }
 
-/// Drives of which a profile can be made, those with an arm or those without.
+/// Returns the drives with a profile, either those with an arm or those without.
 pub fn drives(arm: bool) -> Vec<(std::sync::Arc<Part>, Profile)> {
     let catalogue = Catalogue::shipped();
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
@@ -37,11 +37,11 @@ fn each_drive_does_what_the_catalogue_says_alone_at_depth_and_in_long_ios() {
             let (iops, latency_s) = (figure("iops"), figure("latency"));
             let bandwidth = figure("bandwidth");
             let about = |what: &str| format!("{}, {word}, {what}", part.id);
-            // A rating beyond the bandwidth is of shorter I/Os.
+            // A rating beyond the bandwidth is for I/Os shorter than 4 KiB.
             let iops = iops.min(bandwidth / 4096.0);
             let deep = profile.queue_depth.unwrap_or((8.0 * iops * latency_s).max(64.0) as u32);
             near(&about("IOPS at depth"), closed(&profile, op, deep, 4096).0, iops, 2.0);
-            // One at a time cannot be quicker than the rating allows.
+            // The latency at queue depth 1 is at least one over the rated IOPS.
             let alone_s = latency_s.max(1.0 / iops);
             near(&about("latency alone"), closed(&profile, op, 1, 4096).1, alone_s, 2.0);
             let rate = closed(&profile, op, deep.min(64), 131_072).0 * 131_072.0;
@@ -56,7 +56,7 @@ fn reads_collide_on_banks_as_the_model_says() {
         let (iops, latency_s) = (part.value("read_iops"), part.value("read_latency"));
         let (iops, latency_s) = (iops.unwrap(), latency_s.unwrap());
         let banks = iops * latency_s;
-        // A SATA link is slower than a few banks are.
+        // A SATA link is slower than a few banks.
         if banks < 8.0 || part.interface == "sata" {
             continue;
         }

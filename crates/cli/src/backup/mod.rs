@@ -25,11 +25,11 @@ use crate::{opened, output, signal};
 
 mod print;
 
-/// Lengths of transfers are whole numbers of these.
+/// Transfer sizes are multiples of this.
 const TRANSFER_STEP_BYTES: u32 = 64 << 10;
-/// Most threads of a stage.
+/// Maximum threads of a stage.
 const THREADS_MAX: u32 = 1024;
-/// Most memory of all buffers in front of compression.
+/// Maximum memory of all buffers before compression.
 const BUFFERS_MAX_BYTES: u64 = 16 << 30;
 
 /// `drumfire backup`.
@@ -111,7 +111,7 @@ enum Compress {
     None,
 }
 
-/// What a source or a target is.
+/// Kind of a source or a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Medium {
     Null,
@@ -138,7 +138,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     if args.verify && medium == Medium::Null {
         return Err(UsageError("--verify: null has no data to verify".to_owned()).into());
     }
-    // A new file is begun before the old one goes. A volume is opened when all sources were.
+    // A new file is created before the old one is removed. A volume is opened after all sources.
     let begun = match &medium {
         Medium::Null => Some(Target::null()),
         Medium::Path(path) => Some(Target::create(path, args.replace, args.direct)?),
@@ -162,7 +162,7 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     let is_partial = entries.iter().any(|entry| entry.fate().is_partial());
     let is_good = |checked: &Checked| checked.damaged == 0;
     let is_whole = !is_partial && checked.as_ref().is_ok_and(|it| it.as_ref().is_none_or(is_good));
-    // A backup may have taken hours: it is kept, whatever its verification found.
+    // A backup may have taken hours: it is published, whatever its verification found.
     let published = target.publish(is_whole)?;
     if let Published::Beside(path) = &published {
         let path = path.display();
@@ -242,7 +242,7 @@ fn tell(progress: Progress) {
     }
 }
 
-/// Says how far a long one is.
+/// Reports the progress of a long backup.
 fn tell_late(progress: Progress) {
     let [done, total] = [progress.done_bytes, progress.total_bytes].map(|bytes| bytes >> 20);
     if !progress.is_tenth {
@@ -327,13 +327,13 @@ fn skip(args: &Args, medium: &Medium, begun: Option<&Target>) -> Result<Skip> {
     Ok(skip)
 }
 
-/// Opens a target that is a volume, and says whether it is emulated.
+/// Opens a target volume, and returns whether it is emulated.
 fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
     let purpose = match volume::may_destroy(uri, &args.destroy) {
         true => Purpose::Destroy,
         false => Purpose::Write,
     };
-    // A file that is made for it is as private as one that is named.
+    // A file created for the volume is private, like a backup file.
     let usual = umask(Mode::from_raw_mode(0o077));
     let volume = opened::open(uri, purpose);
     umask(usual);
@@ -342,7 +342,7 @@ fn open_target(args: &Args, name: &str, uri: &Uri) -> Result<(Target, bool)> {
     Ok((Target::volume(name, volume), emulated))
 }
 
-/// Opens and lists all sources: paths first, then volumes. Says whether one is emulated, too.
+/// Opens and lists all sources: paths first, then volumes. Also returns whether one is emulated.
 fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Entry>, bool)> {
     let places = args.sources.iter().map(|source| place(source).map(|place| (source, place)));
     let places = places.collect::<Result<Vec<_>>>()?;
@@ -376,8 +376,7 @@ fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Ent
     Ok((entries, emulated))
 }
 
-/// What is there by this name is a file, folder or device; anything else with a colon in it is a
-/// volume.
+/// Medium of a name: an existing file, folder or device; otherwise a name with a colon is a volume.
 fn place(text: &str) -> Result<Medium> {
     if text == "null" {
         return Ok(Medium::Null);

@@ -1,4 +1,4 @@
-//! What a backup came to, for people and for scripts.
+//! Results of a backup, for people and for scripts.
 
 use std::ops::Range;
 
@@ -9,28 +9,28 @@ use ::backup::{
 use block::Text;
 use serde_json::{Value, json};
 
-/// Files that are listed: those with most pages.
+/// Maximum listed files: those with the most pages.
 const FILES_MAX: usize = 60;
-/// Damages, and sources that are not whole, that are listed; a document has all.
+/// Maximum listed damages and incomplete sources; a document has all.
 const LINES_MAX: usize = 100;
 /// Ranges of a file that are listed.
 const RANGES_MAX: usize = 8;
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
 
-/// All that is told of a backup.
+/// Everything reported about a backup.
 pub struct Told<'a> {
-    /// What was kept.
+    /// Entries in the backup.
     pub entries: &'a [Entry],
-    /// Where.
+    /// Target of the backup.
     pub target: &'a str,
-    /// The name under which the backup was kept.
+    /// Name of the finished backup.
     pub published: &'a Published,
-    /// How.
+    /// Options of the backup.
     pub options: &'a Options,
-    /// What it came to.
+    /// Outcome of the backup.
     pub outcome: &'a Outcome,
-    /// What was read back.
+    /// Result of the read-back check.
     pub checked: Option<&'a Checked>,
     /// Length of a page.
     pub page_bytes: u64,
@@ -39,7 +39,7 @@ pub struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// For a terminal.
+    /// Formats the result for a terminal.
     pub fn text(&self) -> Text {
         let mut out = Text::new();
         let files = || self.entries.iter().filter(|entry| is_file(entry));
@@ -114,7 +114,7 @@ impl Told<'_> {
         let _ = writeln!(out, "{}", self.limit());
     }
 
-    /// What limited it, with the evidence.
+    /// Bottleneck of the backup, with the evidence.
     fn limit(&self) -> String {
         let host = &self.outcome.host;
         let busy = host.busy_percent.map_or_else(
@@ -139,7 +139,7 @@ impl Told<'_> {
         }
     }
 
-    /// For scripts, with the keys of a run's result where they mean the same.
+    /// JSON for scripts, with the keys of a run's result where they have the same meaning.
     pub fn json(&self) -> Value {
         let outcome = self.outcome;
         let seconds = outcome.time.as_secs_f64();
@@ -235,7 +235,7 @@ fn stage_json(times: &Times, seconds: f64) -> Value {
     })
 }
 
-/// Ranges of a file in words.
+/// Ranges of a file as text.
 fn ranges(ranges: &[Range<u64>]) -> String {
     if ranges.is_empty() {
         return String::new();
@@ -254,7 +254,7 @@ fn ranges_json(ranges: &[Range<u64>]) -> Vec<Value> {
     ranges.iter().map(one).collect()
 }
 
-/// Says what reading a backup found.
+/// Findings of reading a backup, as text.
 pub fn checked(found: &Checked, name: &str) -> Text {
     let mut out = Text::new();
     let rate = found.source_bytes as f64 / MIB / found.time.as_secs_f64().max(1e-9);
@@ -268,7 +268,7 @@ pub fn checked(found: &Checked, name: &str) -> Text {
     for damage in found.damages.iter().take(LINES_MAX) {
         let _ = writeln!(out, "  {}: {}{}", damage.at, damage.what, ranges(&damage.ranges));
     }
-    // Sources that lack data come first.
+    // Sources with missing data come first.
     let (lacking, others): (Vec<&Missing>, _) =
         found.missing.iter().partition(|missing| missing.fate.is_partial());
     for missing in lacking.iter().chain(&others).take(LINES_MAX) {
@@ -284,7 +284,7 @@ pub fn checked(found: &Checked, name: &str) -> Text {
     out
 }
 
-/// In a line or two, whether it is what it was.
+/// Verdict in one or two lines: whether the backup is intact.
 fn verdict(found: &Checked, out: &mut Text) {
     let partial = found.partial;
     let verdict = match (found.damaged, partial, found.missing.len()) {
@@ -312,7 +312,7 @@ fn verdict(found: &Checked, out: &mut Text) {
     }
 }
 
-/// Says the same in JSON, for scripts.
+/// Findings of reading a backup in JSON, for scripts.
 pub fn checked_json(found: &Checked) -> Value {
     let damage = |one: &Damage| {
         let missing = ranges_json(&one.ranges);

@@ -1,5 +1,5 @@
 //! `drumfire compare --run`: both sides are measured in turn, A-B-B-A, after a control of the first
-//! one beside itself. Both are kept as sweeps, which say what the control came to.
+//! side against itself. Both are saved as sweeps, which record the result of the control.
 
 use std::path::PathBuf;
 
@@ -42,11 +42,11 @@ pub struct Turns {
     pub out: Option<PathBuf>,
 }
 
-/// Both sides as they were measured.
+/// Sweeps of both sides after their measurement.
 pub struct Measured {
-    /// Sweep of the first one.
+    /// Sweep of the first side.
     pub a: PathBuf,
-    /// Sweep of the second one.
+    /// Sweep of the second side.
     pub b: PathBuf,
     /// Exit code of the runs.
     pub exit: Exit,
@@ -107,7 +107,7 @@ impl Progress {
         Progress { begun: clock.now(), clock, made: 0, planned }
     }
 
-    /// Says what comes next.
+    /// Prints the next run.
     fn next(&mut self, name: &str) {
         let took = self.clock.now().since(self.begun);
         let left = sweep::left(took, self.made, self.planned - self.made);
@@ -116,7 +116,7 @@ impl Progress {
     }
 }
 
-/// Runs one side beside itself: the exit code, and the figures that differ.
+/// Runs one side against itself: returns the exit code, and the figures that differ.
 fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, Vec<String>)> {
     let mut exit = Exit::Good;
     for _ in 0..runs {
@@ -135,7 +135,7 @@ fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, 
     Ok((exit, unkept))
 }
 
-/// Runs both sides: A-B, then B-A, so that what drifts evenly from run to run favours neither.
+/// Runs both sides: A-B, then B-A, so that a steady drift favours neither.
 fn in_turn(turns: [&mut Turn; 2], rounds: u32, progress: &mut Progress) -> Result<Exit> {
     let mut exit = Exit::Good;
     for round in 1..=rounds {
@@ -151,7 +151,7 @@ fn in_turn(turns: [&mut Turn; 2], rounds: u32, progress: &mut Progress) -> Resul
     Ok(exit)
 }
 
-/// Figures that differ between equal runs: the first and the second of each pair, in turn.
+/// Figures that differ between identical runs: the first and the second of each pair, in turn.
 fn differing(results: Vec<(u32, RunResult)>) -> Vec<String> {
     // The first, fourth, fifth … are one side.
     let (one, other): (Vec<_>, Vec<_>) =
@@ -168,7 +168,7 @@ fn differing(results: Vec<(u32, RunResult)>) -> Vec<String> {
     figures.map(|figure| figure.name.to_owned()).collect()
 }
 
-/// Reads one side as it was typed.
+/// Parses the command line of one side.
 fn side(line: &str) -> Result<Side> {
     let first = line.split_whitespace().next().unwrap_or_default();
     let is_command = ["run", "race", "simulate"].contains(&first);
@@ -196,7 +196,7 @@ fn side(line: &str) -> Result<Side> {
     })
 }
 
-/// Refuses what belongs to the whole comparison.
+/// Refuses options that belong to the whole comparison.
 fn refuse_outputs(line: &str, drive: &Drive) -> Result<()> {
     let given = [
         ("--out", drive.out.is_some()),

@@ -1,39 +1,40 @@
-//! fio's command line: what it says of jobs becomes the text of a job file.
+//! fio's command line: its options for jobs become the text of a job file.
 //!
-//! As with fio, what stands before the first `--name` holds for all jobs, those of files too unless
-//! the file says otherwise; each `--name` begins a job. A long option may have one dash or two, and
-//! its value behind `=` or in the next word.
+//! As with fio, options before the first `--name` apply to all jobs, including those of files
+//! unless the file overrides them; each `--name` starts a job. A long option may have one dash or
+//! two, and its value follows `=` or is the next argument.
 
 use std::path::PathBuf;
 
 use crate::exit::UsageError;
 
-/// What was typed behind `drumfire fio`.
+/// Parsed arguments of `drumfire fio`.
 #[derive(Debug, Default, PartialEq)]
 pub struct Line {
-    /// The jobs that it says, as a job file.
+    /// Jobs of the command line, as a job file.
     pub jobs: String,
     /// Job files; `-` is stdin.
     pub files: Vec<String>,
-    /// Where the result goes; stdout if nowhere else.
+    /// File for the result; stdout by default.
     pub output: Option<PathBuf>,
-    /// In which forms, in fio's order; the usual text if in none.
+    /// Output formats, in fio's order; if empty, the normal one.
     pub forms: Vec<Form>,
     /// The version of the terse form.
     pub terse_version: u32,
-    /// The sections of job files that are wanted; all if none is named.
+    /// Requested sections of job files; all if empty.
     pub sections: Vec<String>,
     /// Nothing is to be run: the jobs are to be printed as command lines.
     pub show: bool,
-    /// Nothing is to be run.
+    /// Nothing is to be run: the jobs are only parsed.
     pub parse_only: bool,
     /// Jobs that write are refused.
     pub read_only: bool,
-    /// Volumes that hold data and may be overwritten: not fio's, which asks nobody.
+    /// Volumes that hold data and may be overwritten: not an option of fio, which overwrites
+    /// without confirmation.
     pub destroy: Vec<String>,
-    /// What is asked for beside a run.
+    /// Information request instead of a run.
     pub about: Option<About>,
-    /// Options that change nothing here, each said once.
+    /// Options without effect here, each reported once.
     pub ignored: Vec<String>,
 }
 
@@ -42,7 +43,7 @@ pub struct Line {
 pub enum Form {
     /// For scripts, a line for each job.
     Terse,
-    /// For people.
+    /// Text for people.
     Normal,
     /// JSON.
     Json,
@@ -57,13 +58,13 @@ pub enum About {
     Version,
     /// `--help`.
     Help,
-    /// `--cmdhelp`: what becomes of an option, or of all.
+    /// `--cmdhelp`: support for an option, or for all.
     Options(Option<String>),
-    /// `--enghelp`: the engines, or whether one is there.
+    /// `--enghelp`: the engines, or whether one is supported.
     Engines(Option<String>),
 }
 
-/// Options of fio itself that change how it shows or holds something, and nothing here.
+/// Options of fio itself about its display or its memory, without effect here.
 const IGNORED: [&str; 12] = [
     "alloc-size",
     "append-terse",
@@ -79,7 +80,7 @@ const IGNORED: [&str; 12] = [
     "status-interval",
 ];
 
-/// Those that are done.
+/// Options of fio that are supported.
 const DONE: [&str; 13] = [
     "cmdhelp",
     "enghelp",
@@ -111,11 +112,11 @@ const REFUSED: [(&str, &str); 10] = [
 ];
 
 impl Line {
-    /// Reads the words behind `drumfire fio`.
+    /// Parses the arguments of `drumfire fio`.
     ///
     /// # Errors
     ///
-    /// What is no option, lacks its value, or is not done here.
+    /// An argument is not an option, has no value, or is not supported.
     pub fn parse(words: &[String]) -> Result<Line, UsageError> {
         let mut line = Line { terse_version: 3, ..Line::default() };
         let mut words = words.iter().peekable();
@@ -143,7 +144,7 @@ impl Line {
         Ok(line)
     }
 
-    /// Takes an option; its value may be the next word.
+    /// Handles an option; its value may be the next word.
     fn take<'a>(
         &mut self,
         name: &str,
@@ -160,7 +161,7 @@ impl Line {
         if self.own(name, &mut value)? {
             return Ok(());
         }
-        // What is no option at all takes no word, and is refused by name.
+        // A word that is no option has no value, and is refused by name.
         let known = name == "name" || job::formats::fio::is_option(name);
         let value = match !known || job::formats::fio::stands_alone(name) {
             true => given,
@@ -169,7 +170,7 @@ impl Line {
         self.of_job(name, value)
     }
 
-    /// Takes an option of fio itself; false if it is one of a job.
+    /// Handles an option of fio itself; false if it is one of a job.
     fn own(
         &mut self,
         name: &str,
@@ -189,7 +190,7 @@ impl Line {
             "help" | "h" => self.about = Some(About::Help),
             "warnings-fatal" => {}
             _ if IGNORED.contains(&name) => {
-                // Those without a value.
+                // Options without a value.
                 if !matches!(name, "append-terse" | "bandwidth-log") {
                     value()?;
                 }
@@ -226,7 +227,7 @@ impl Line {
     }
 }
 
-/// The whole name of an option: as with fio the beginning of one does that is of no other.
+/// Full name of an option: as with fio, a unique prefix suffices.
 fn whole(name: &str) -> &str {
     let own = DONE.into_iter().chain(IGNORED).chain(REFUSED.map(|(refused, _)| refused));
     let of_jobs = job::formats::fio::options().flat_map(|(names, _)| names.split('|'));
@@ -305,7 +306,7 @@ mod test {
         let line = parse("--numjob=2 --loop 3 --output-f=json --name=a --group_rep").unwrap();
         assert_eq!(line.jobs, "[global]\nnumjobs=2\nloops=3\n[a]\nname=a\ngroup_reporting\n");
         assert_eq!(line.forms, [Form::Json]);
-        // Whole names that others begin with, and what is of several.
+        // Full names that are prefixes of others, and ambiguous prefixes.
         let line = parse("--name=a --rate=1m --bs=4k --iodep=3").unwrap();
         assert_eq!(line.jobs, "[a]\nname=a\nrate=1m\nbs=4k\niodep=3\n");
     }

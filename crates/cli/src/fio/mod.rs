@@ -1,4 +1,4 @@
-//! `drumfire fio`: fio's own command line, and what fio prints.
+//! `drumfire fio`: fio's command line and output.
 
 mod line;
 
@@ -58,10 +58,10 @@ What of a job would be done otherwise than by fio is said on stderr; what is not
 /// Longest job from stdin, in bytes.
 const STDIN_MAX: u64 = 1 << 24;
 
-/// fio's exit code where a signal has ended it.
+/// fio's exit code after a signal.
 const INTERRUPTED: u8 = 128;
 
-/// Does what fio would do.
+/// Runs the command line like fio.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let line = Line::parse(&args.words)?;
     match &line.about {
@@ -107,7 +107,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     run(&job, cores, &line, color)
 }
 
-/// The engines, or one.
+/// Lists the I/O engines, or only the one of this name.
 fn engines(name: Option<&str>) -> Result<Text> {
     let mut all = job::formats::fio::engines();
     match name {
@@ -125,7 +125,7 @@ fn engines(name: Option<&str>) -> Result<Text> {
     }
 }
 
-/// What becomes of an option, or of all: its names and a word.
+/// Support for one option or for all: its names and a word.
 fn options(name: Option<&str>) -> Result<Text> {
     let named = |names: &str| name.is_none_or(|name| names.split('|').any(|one| one == name));
     let mut lines: Vec<String> = job::formats::fio::options()
@@ -139,7 +139,7 @@ fn options(name: Option<&str>) -> Result<Text> {
     }
 }
 
-/// Names and texts of all that says jobs: the command line, then the files.
+/// Names and texts of all sources of jobs: the command line, then the files.
 fn texts(line: &Line) -> Result<Vec<(String, String)>> {
     let mut texts = Vec::new();
     if !line.jobs.is_empty() {
@@ -184,9 +184,9 @@ fn as_commands(text: &str) -> String {
     commands
 }
 
-/// The job, and the processors that it names.
+/// The job, and its CPUs.
 fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)> {
-    // As with fio, jobs of a second file wait for those of the first.
+    // As with fio, jobs of a second file wait for those of the first one.
     let first = usize::from(!line.jobs.is_empty());
     let files = texts.iter().enumerate();
     let files = files.map(|(at, (name, text))| Source { name, text, waits: at > first });
@@ -208,9 +208,9 @@ fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)
     Ok((job, cores))
 }
 
-/// Runs the job and prints what fio would.
+/// Runs the job and prints output like fio's.
 fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Exit> {
-    // fio asks nobody before it overwrites a file. Devices want their names.
+    // fio overwrites files without confirmation. Devices must be named.
     let destroy: Vec<String> = line.destroy.iter().cloned().chain([String::new()]).collect();
     let mut allowed = Allowed { cores, destroy, only_looks: false };
     let stop = Stop::default();
@@ -231,7 +231,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         return Ok(Exit::Good);
     }
     let kept = Kept::new()?;
-    // Output is all that is kept.
+    // The output is the only result.
     let _measuring = signal::Measuring::begin();
     let (results, exit) = results(job, allowed, &kept.0, color)?;
     // fio's exit code is the number of its jobs that failed.
@@ -241,7 +241,7 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         Exit::Interrupted => Exit::Jobs(INTERRUPTED),
         _ => Exit::Jobs(failed.max(1)),
     };
-    // fio's documents have no place for it.
+    // fio's output formats have no field for this verdict.
     for result in results.iter().filter(|result| result.class == Class::Invalid) {
         output::note(format_args!("drumfire: {}", report::reason::verdict(result)));
     }
@@ -336,8 +336,8 @@ fn results(
     Ok((results, if right { exit } else { Exit::worse(exit, Exit::Mismatch) }))
 }
 
-/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step, and says so before; its output goes
-/// to a file, as with fio. A command that runs when the user asks for an end is ended.
+/// Runs `exec_prerun` or `exec_postrun` of the jobs of a step, and reports this before; their
+/// output goes to a file, as with fio. A running command is ended if the user requests a stop.
 fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()> {
     let option = format!("exec_{when}");
     let mut before = "";
@@ -352,7 +352,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
         let file = file.with_context(|| format!("cannot write {kept}"))?;
         output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
-        // In a group of its own, so that what it starts ends with it.
+        // A separate process group, so that the command's children end with it.
         command_of.arg("-c").arg(command).stdin(Stdio::null()).stdout(file).process_group(0);
         let child = command_of.spawn()?;
         let Some(status) = ended(child, stop)? else { return Ok(()) };
@@ -362,10 +362,10 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
     Ok(())
 }
 
-/// How a command ended; `None` if the user asked for an end before.
+/// Exit status of a command; `None` if the user requested a stop before.
 fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
     const LOOK: Duration = Duration::from_millis(10);
-    /// Looks between a request to end and force.
+    /// Number of polls between the request to end and the kill.
     const LOOKS: u32 = 50;
     let mut asked = 0;
     loop {
@@ -383,8 +383,8 @@ fn ended(mut child: Child, stop: &Stop) -> Result<Option<ExitStatus>> {
     }
 }
 
-/// Compares what a step wrote, and counts that among its reads as fio does: whether all is right.
-/// How long each read took is not known.
+/// Verifies the data that a step wrote, and counts these reads among the step's reads as fio does.
+/// Returns whether all data match. The latency of each read is unknown.
 fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<bool> {
     let clock = os::Clock::get();
     let begun = clock.now();
@@ -396,7 +396,7 @@ fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<boo
         let of_volume = |worker: &&mut WorkerResult| worker.volume == volume.uri;
         let written: u64 = result.workers.iter_mut().filter(of_volume).map(|w| w.write.bytes).sum();
         for worker in result.workers.iter_mut().filter(of_volume) {
-            // Each reads again what it wrote, by I/Os of the same length.
+            // Each worker reads its written data again, by I/Os of the same size.
             let share = worker.write.bytes as f64 / written.max(1) as f64;
             let read = bytes as f64 * share;
             let ios = read * worker.write.ios as f64 / worker.write.bytes.max(1) as f64;
@@ -412,7 +412,7 @@ fn verified(run: &Prepared, folder: &Path, result: &mut RunResult) -> Result<boo
     Ok(right)
 }
 
-/// Flags that show nothing while it runs, and measure nothing behind it.
+/// Flags without a live view and without a ceiling run.
 fn silent() -> Drive {
     let words = ["drumfire", "run", "null:1m", "--json", "--no-ceiling"];
     let parsed = args::Args::parse_from(words);
@@ -420,12 +420,12 @@ fn silent() -> Drive {
     run.drive
 }
 
-/// The folder of what is kept while it runs; it goes with the program.
+/// Temporary folder for files of the run; removed when the program ends.
 struct Kept(PathBuf);
 
 impl Kept {
     fn new() -> Result<Kept> {
-        // Nobody can have made it before, and nobody else may put anything into it.
+        // The random name cannot exist already, and only this user may write to the folder.
         let (parent, name) = (std::env::temp_dir(), format!("drumfire-fio-{:016x}", os::random()));
         let path = parent.join(&name);
         Folder::open_trusted(&parent)

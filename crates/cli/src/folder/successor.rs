@@ -1,14 +1,15 @@
-//! A result that takes the place of an old one.
+//! A result that replaces an old one.
 //!
-//! It is made in a folder of its own inside the one that it is for, under a name that says that it
-//! is incomplete, and takes the old one's place at the end. So the old result is there until the
-//! new one is, whatever happens meanwhile: the program or the system is killed, the target dies, no
-//! I/O succeeds, or the disk is full. Only the user gives up an old result for half a new one: who
-//! interrupts a run that has measured something wants what it measured.
+//! The new result is written to a subfolder of the result folder, whose name marks it as
+//! incomplete, and replaces the old result at the end. So the old result exists until the new one
+//! is complete, whatever happens meanwhile: the program or the system is killed, the target dies,
+//! no I/O succeeds, or the disk is full. Only an interruption by the user replaces an old result
+//! with an incomplete one: a user who interrupts a run that has measured something needs its
+//! measurements.
 //!
-//! It is made inside and not beside, so that a folder may be replaced that has no folder above it
-//! that may be written, is a mount point or the working folder of somebody; and so that what the
-//! user put into it stays. The documents change at one moment, by a rename.
+//! The new result is inside the old folder and not next to it, so that the folder may be a mount
+//! point, a working folder, or in a read-only parent, and so that the user's own files in the
+//! folder stay. The documents are replaced atomically, by a rename.
 
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
@@ -20,35 +21,36 @@ use os::FileKind;
 use super::{DOCUMENTS, Folder, KEPT, LOCK, lock, remove_empty};
 use crate::{output, signal};
 
-/// What the name of the folder of a successor begins with; a number of chance follows.
+/// Prefix of the name of a successor's folder; a random number follows.
 const PREFIX: &str = "incomplete-";
 /// Digits of that number.
 const DIGITS: usize = 16;
-/// Folders with results stand at most so deep in that of a sweep: a cell, its runs, their steps.
+/// Maximum depth of result folders in that of a sweep: cell, run, step.
 const DEPTH: usize = 3;
 
-/// Where a result is written, and where it will be. The two are one unless it replaces another.
+/// Folder where a result is written, and its final folder. Both are the same unless the result
+/// replaces another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Where it is written.
+    /// Folder where the result is written.
     pub now: PathBuf,
-    /// Where it will be. What belongs to the volumes, such as ledgers, is there from the start: an
-    /// old one says nothing of them any more.
+    /// Final folder. Files of the volumes, such as ledgers, are there from the start: old ones do
+    /// not describe the volumes any more.
     pub home: PathBuf,
 }
 
 impl Place {
-    /// In this folder from the start.
+    /// Place of a result that is written to its final folder from the start.
     pub fn of(folder: &Path) -> Place {
         Place { now: folder.to_owned(), home: folder.to_owned() }
     }
 
-    /// A folder in it.
+    /// A subfolder of this place.
     pub fn inner(&self, name: &str) -> Place {
         Place { now: self.now.join(name), home: self.home.join(name) }
     }
 
-    /// Whether it is written to another place than it will be in.
+    /// Whether the result is written to a folder other than its final one.
     pub fn is_apart(&self) -> bool {
         self.now != self.home
     }
@@ -57,15 +59,15 @@ impl Place {
 /// The folder of the results of a command.
 #[derive(Debug)]
 pub struct Successor {
-    /// Where they are.
+    /// Folders of the result.
     pub place: Place,
-    /// Gone with the program, as the folder itself is, if nothing came into it.
+    /// Subfolder for the new result, removed with the program if it stays empty.
     apart: Option<Folder>,
     _home: Folder,
 }
 
 impl Successor {
-    /// In `home`, or in a new folder in it if it holds a result to `replace`.
+    /// Starts a result in `home`, or in a new subfolder if `home` has a result to `replace`.
     pub fn begin(home: Folder, replace: bool) -> Result<Successor> {
         let path = home.to_path_buf();
         if !replace || !holds_result(&path) {
@@ -86,7 +88,8 @@ impl Successor {
         Ok(Successor { place, apart: Some(apart), _home: home })
     }
 
-    /// One that was begun before, if the folder is that of one whose old result is still there.
+    /// The incomplete successor in `folder`, if that is the subfolder of a result that still
+    /// exists.
     pub fn again(folder: &Path) -> Result<Option<Successor>> {
         let name = folder.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let above = folder.parent().filter(|above| !above.as_os_str().is_empty());
@@ -101,11 +104,11 @@ impl Successor {
         Ok(Some(Successor { place, apart, _home: locked }))
     }
 
-    /// Puts the new result in the place of the old one.
+    /// Replaces the old result with the new one.
     ///
     /// # Errors
     ///
-    /// Errors of the file system. What is not in its place then is where it was.
+    /// Errors of the file system. Files that were not moved are then where they were.
     pub fn take_place(&mut self) -> Result<()> {
         let Some(apart) = self.apart.take() else { return Ok(()) };
         let _writing = signal::Writing::begin();
@@ -130,7 +133,7 @@ impl Drop for Successor {
     }
 }
 
-/// Removes a folder that nothing came into but the lock of a sweep.
+/// Removes a folder that is empty except for the lock of a sweep.
 fn forget(path: &Path) -> io::Result<()> {
     let folder = os::Folder::open_trusted(path)?;
     if folder.names()? == [LOCK] {
@@ -139,7 +142,7 @@ fn forget(path: &Path) -> io::Result<()> {
     remove_empty(path)
 }
 
-/// Whether a folder holds a result, whole or not, and not only the job of one.
+/// Whether a folder has a result, complete or partial, and not only its job.
 fn holds_result(folder: &Path) -> bool {
     let has = |name: &str| folder.join(name).exists();
     has("sweep.json") || has("result.json") || has("step-1/result.json")
@@ -151,12 +154,12 @@ fn is_successor(name: &str) -> bool {
     })
 }
 
-/// Puts what is in `apart`, a folder in `home`, in the place of the results there.
+/// Moves the contents of `apart`, a folder in `home`, over the results in `home`.
 fn put(home: &Path, apart: &Path) -> io::Result<()> {
     let home = os::Folder::open_trusted(home)?;
     let apart = Path::new(apart.file_name().unwrap_or_default());
-    // Steps and cells of the old result are not taken for those of the new one. They go first: the
-    // document that goes with them still says what came of them.
+    // Steps and cells of the old result must not be mistaken for those of the new one. Remove them
+    // first: the old document, which is replaced later, still records their results.
     clear_below(&home, Path::new(""), 0)?;
     let mut old = Vec::new();
     for name in DOCUMENTS {
@@ -170,8 +173,8 @@ fn put(home: &Path, apart: &Path) -> io::Result<()> {
     merge(&home, apart, Path::new(""))
 }
 
-/// Moves all that is in a folder, and removes that. What has the same names is replaced, all else
-/// stays.
+/// Moves the contents of a folder, and removes the folder. Files of the same names are replaced,
+/// all others stay.
 fn merge(home: &os::Folder, from: &Path, to: &Path) -> io::Result<()> {
     for name in home.folder(from)?.names()? {
         let (old, new) = (from.join(&name), to.join(&name));
@@ -186,7 +189,7 @@ fn merge(home: &os::Folder, from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Removes the results in the folders of steps, cells and their runs. Jobs, logs and other files
-/// stay, and so do incomplete successors: what a kill left may be all there is.
+/// stay, and so do incomplete successors: after a kill they may be the only copy.
 fn clear_below(home: &os::Folder, inside: &Path, depth: usize) -> io::Result<()> {
     let is_root = inside.as_os_str().is_empty();
     let names = if is_root { home.names() } else { home.folder(inside)?.names() };
@@ -233,7 +236,7 @@ mod test {
             fs::write(path, text).unwrap();
         }
 
-        /// All files and empty folders with what they hold, sorted.
+        /// All files with their content, and empty folders, sorted.
         fn all(&self) -> Vec<(String, String)> {
             let (mut found, mut open) = (Vec::new(), vec![self.0.clone()]);
             while let Some(folder) = open.pop() {
@@ -278,7 +281,7 @@ mod test {
         scratch.write("job.toml", "old");
         scratch.write("notes", "mine");
         let before = scratch.all();
-        // Nothing came of it, or of a sweep.
+        // The run, or a sweep, measured nothing.
         drop(begun(&scratch));
         assert_eq!(scratch.all(), before);
         let sweep = begun(&scratch);
@@ -353,7 +356,7 @@ mod test {
     #[test]
     fn where_no_result_is_there_is_none_to_keep() {
         let scratch = Scratch::new();
-        // A job may be what is run.
+        // A job file may be the input of the run.
         scratch.write("job.toml", "job");
         assert!(!begun(&scratch).place.is_apart());
         scratch.write("step-1/result.json", "old");
@@ -361,7 +364,7 @@ mod test {
         let plain = Successor::begin(Folder::at(&scratch.0).unwrap(), false).unwrap();
         assert!(!plain.place.is_apart());
         drop(plain);
-        // One of another kind goes with it.
+        // A document of the other kind is removed.
         let mut new = begun(&scratch);
         fs::write(new.place.now.join("result.json"), "new").unwrap();
         new.take_place().unwrap();

@@ -2,15 +2,15 @@
 
 /// Parts of a command's help that its clap definition lacks.
 pub struct Page {
-    /// The command's words, without the program's name; empty for the program itself.
+    /// Words of the command, without the program's name; empty for the program itself.
     pub command: &'static str,
-    /// What each example does, and its command line of at most [`LINE_MAX`] columns.
+    /// Description of each example, and its command line of at most [`LINE_MAX`] columns.
     pub examples: &'static [(&'static str, &'static str)],
-    /// Options and arguments that `-h` shows, by their ids; all if none is named.
+    /// Options and arguments that `-h` shows, by their IDs; all if empty.
     pub brief: &'static [&'static str],
 }
 
-/// Longest command line of an example: on a terminal of 60 columns its words stay on one line.
+/// Maximum columns of an example's command line: on a terminal of 60 columns it stays on one line.
 #[cfg(test)]
 pub const LINE_MAX: usize = 58;
 

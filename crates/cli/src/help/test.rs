@@ -7,7 +7,7 @@ use clap::Parser;
 use super::pages::{LINE_MAX, PAGES};
 use super::*;
 
-/// Every command with its words, the program first.
+/// All commands with their words, the program first.
 fn all() -> Vec<(String, Command)> {
     fn below(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
         found.push((path.to_owned(), command.clone()));
@@ -21,7 +21,7 @@ fn all() -> Vec<(String, Command)> {
     found
 }
 
-/// The words of a command line up to what the shell does with them.
+/// Words of a command line up to the first shell operator.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), String::new(), false);
     for letter in line.chars() {
@@ -96,7 +96,7 @@ fn no_help_is_wider_than_its_terminal() {
         for (path, command) in all() {
             let mut command = command.term_width(columns);
             for help in [command.render_help(), command.render_long_help()] {
-                // The usage is wrapped as it is printed.
+                // The usage is wrapped in the output.
                 let is_usage = |line: &&str| line.contains(&format!("drumfire {path}"));
                 for line in help.to_string().lines().filter(|line| !is_usage(line)) {
                     assert!(line.chars().count() <= columns, "{path}, {columns}: {line}");

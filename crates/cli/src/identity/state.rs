@@ -1,5 +1,5 @@
-//! The file in which the identities of servers are kept: one line for each machine that has used
-//! it, for homes are shared by machines and images of systems are copied with all that is in them.
+//! File with the identities of servers: one line for each machine that has used the file, because
+//! machines may share a home folder, and images of systems are copied with all files.
 //!
 //! A line is written once and never changed: identity, machine-id, addresses of the network cards.
 
@@ -10,18 +10,18 @@ use std::path::{Path, PathBuf};
 
 use os::{Folder, append_to};
 
-/// The file's name.
+/// Name of the file.
 const NAME: &str = "server-id";
-/// No more of it is read: room for 10,000 machines.
+/// Maximum bytes that are read: room for 10,000 machines.
 const READ_MAX: u64 = 1 << 20;
-/// What stands for nothing.
+/// Placeholder for an empty field.
 const NONE: &str = "-";
 
-/// The folder for what this program keeps: the service manager's, the user's, or the system's. One
-/// that was named but cannot be used is no reason to take another.
+/// State folder of this program: the service manager's, the user's, or the system's. A named folder
+/// that cannot be used is not replaced by the next one.
 pub fn folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
     let path = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    // systemd names several with colons between them.
+    // systemd separates several folders by colons.
     let service = variable("STATE_DIRECTORY").and_then(|list| {
         let first = list.to_str()?.split(':').next()?;
         Some(PathBuf::from(first)).filter(|path| path.is_absolute())
@@ -32,17 +32,18 @@ pub fn folder(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/var/lib/drumfire"))
 }
 
-/// What tells this machine from copies of its file systems.
+/// Marks of this machine that distinguish it from copies of its file systems.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Machine {
-    /// The system's own number; empty if it has none. Images bring theirs along.
+    /// Machine ID; empty if there is none. Copies of an image share it.
     id: String,
-    /// Addresses of network cards, which a copied virtual machine gets new. Containers show none.
+    /// MAC addresses of network cards; a copied virtual machine gets new ones. Containers show
+    /// none.
     cards: Vec<String>,
 }
 
 impl Machine {
-    /// The one that we run on.
+    /// This machine.
     pub fn this() -> Machine {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let ids = ["/etc/machine-id", "/var/lib/dbus/machine-id"].map(read);
@@ -51,8 +52,8 @@ impl Machine {
         Machine { id, cards: cards(Path::new("/sys/class/net")) }
     }
 
-    /// Whether a line is of this machine. One card that stayed is enough; where either shows none,
-    /// the system's number decides.
+    /// Whether a line belongs to this machine. One unchanged card suffices; if either list is
+    /// empty, the machine ID decides.
     fn is(&self, other: &Machine) -> bool {
         match self.cards.is_empty() || other.cards.is_empty() {
             true => self.id == other.id,
@@ -61,11 +62,11 @@ impl Machine {
     }
 }
 
-/// Addresses that network cards came with, sorted.
+/// Permanent addresses of the network cards, sorted.
 fn cards(folder: &Path) -> Vec<String> {
     let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    // Not those of bridges and tunnels, nor any that was chosen or drawn: they change.
+    // Bridges, tunnels, and assigned or random addresses are left out, because they change.
     let own = entries
         .filter(|card| card.join("device").exists() && read(card.join("addr_assign_type")) == "0");
     let mut found: Vec<String> = own.map(|card| read(card.join("address"))).collect();
@@ -76,17 +77,17 @@ fn cards(folder: &Path) -> Vec<String> {
     found
 }
 
-/// An identity that will be found again.
+/// A persistent identity.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kept {
     /// The identity.
     pub id: [u8; 16],
-    /// It is new, though the file had some: those are of other machines.
+    /// Whether the identity is new although the file has others, which belong to other machines.
     pub copied: bool,
 }
 
-/// The identity that `folder` keeps for servers of this machine. If there is none, it is made by
-/// `chance` and kept, once for all who ask at the same time.
+/// Identity of this machine's servers in `folder`. If there is none, `chance` generates one, which
+/// is saved, once for all concurrent callers.
 pub fn server_id(
     folder: &Path,
     machine: &Machine,
@@ -105,7 +106,7 @@ pub fn server_id(
     let mut file = append_to(&path)?;
     file.write_all(line(&before, chance(), machine).as_bytes())?;
     file.sync_all()?;
-    // Of several that were added at once the first one counts, for each of them.
+    // If several processes appended at once, all of them use the first identity.
     let after = read(open_plain(&path)?)?;
     let id = find(&after, machine).ok_or_else(|| io::Error::other("what was written is gone"))?;
     Ok(Kept { id, copied: lines(&before).next().is_some() })
@@ -128,7 +129,7 @@ fn read(file: File) -> io::Result<String> {
 fn line(before: &str, id: [u8; 16], machine: &Machine) -> String {
     let head = match before {
         "" => "# Identities of drumfire serve: one for each machine, its machine-id, its cards.\n",
-        // Cut off when the power went: it shall not count as a whole line.
+        // A line truncated by a power cut must not count as complete.
         cut if !cut.ends_with('\n') => " was cut off\n",
         _ => "",
     };
@@ -137,12 +138,12 @@ fn line(before: &str, id: [u8; 16], machine: &Machine) -> String {
     format!("{head}{id:032x} {} {}\n", or_none(&machine.id), or_none(&machine.cards.join(",")))
 }
 
-/// The first identity that is this machine's.
+/// First identity of this machine.
 fn find(text: &str, machine: &Machine) -> Option<[u8; 16]> {
     lines(text).find(|(_, other)| machine.is(other)).map(|(id, _)| id)
 }
 
-/// The whole lines of a text; others are passed over.
+/// Valid lines of a text; others are skipped.
 fn lines(text: &str) -> impl Iterator<Item = ([u8; 16], Machine)> {
     text.split_inclusive('\n').filter_map(|line| {
         let mut words = line.strip_suffix('\n')?.split(' ');
@@ -212,10 +213,10 @@ mod test {
         let (one, copy) = (machine("abc", &["a:1", "a:2"]), machine("abc", &["b:1"]));
         assert!(!ask(&scratch.0, &one, 1).copied);
         assert_eq!(ask(&scratch.0, &copy, 2), Kept { id: [2; 16], copied: true });
-        // Both find theirs again, as in a home that machines share.
+        // Both machines find their own identities again, as in a shared home folder.
         assert_eq!(ask(&scratch.0, &one, 3).id, [1; 16]);
         assert_eq!(ask(&scratch.0, &copy, 3), Kept { id: [2; 16], copied: false });
-        // A card comes or goes, or none is shown; the number of the system decides then.
+        // A card is added or removed, or none is visible: the machine ID decides.
         for same in [machine("abc", &["a:2", "c:1"]), machine("abc", &[])] {
             assert_eq!(ask(&scratch.0, &same, 3).id, [1; 16]);
         }
@@ -292,7 +293,7 @@ mod test {
         assert_eq!(folder(&[user, home]), Path::new("/state/drumfire"));
         assert_eq!(folder(&[home]), Path::new("/users/x/.local/state/drumfire"));
         assert_eq!(folder(&[]), Path::new("/var/lib/drumfire"));
-        // What is no path counts as not there.
+        // Values that are no absolute paths count as unset.
         let odd = [("XDG_STATE_HOME", "relative"), ("HOME", "")];
         assert_eq!(folder(&odd), Path::new("/var/lib/drumfire"));
     }

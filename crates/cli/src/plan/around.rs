@@ -1,4 +1,4 @@
-//! What is around the drives of flags: parity, caches, ports, targets, and how I/Os come.
+//! Flags for the surroundings of the drives: parity, caches, ports, targets, and arrivals of I/Os.
 
 use ::catalogue::Class;
 use clap::Args as Flags;
@@ -47,7 +47,7 @@ pub struct Around {
 }
 
 impl Around {
-    /// The first flag that is given of those that a bill says itself.
+    /// First flag given for a property that a bill defines itself.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             ("--jobs", self.jobs.is_some()),
@@ -63,7 +63,7 @@ impl Around {
         given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
     }
 
-    /// Puts it around the drives of a bill.
+    /// Applies the flags to a bill.
     pub fn put(&self, bill: &mut Bill, wanted: &Wanted) -> Result<(), UsageError> {
         let usage = |flag: &str, why: String| UsageError(format!("{flag}: {why}"));
         let of = |flag: &str, name: &str, class: Class, bill: &Bill| {
@@ -128,7 +128,7 @@ impl Around {
         Ok(())
     }
 
-    /// What flash, records and memory before the drives are like.
+    /// Applies the flags for flash state, record size and write-back memory.
     fn remember(&self, bill: &mut Bill) -> Result<(), UsageError> {
         let usage = |flag: &str, why: String| UsageError(format!("{flag}: {why}"));
         if let Some(state) = &self.state {

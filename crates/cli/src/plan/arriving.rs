@@ -1,4 +1,4 @@
-//! What I/Os that arrive at a rate take.
+//! Predictions for I/Os that arrive at a given rate.
 
 use anyhow::Result;
 use block::{Rate, Text};
@@ -16,7 +16,7 @@ pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
         return Err(UsageError("--html: not available with --rate".to_owned()).into());
     }
     let usage = |error| blame(args.bill.as_deref(), error);
-    // A trickle says what each takes of the busiest part.
+    // At a minimal rate, the prediction shows the service demand at the busiest part.
     let trickle = arrive(bill, 1e-3).map_err(usage)?;
     let most = 1e-3 / trickle.uses.first().map_or(0.0, |busiest| busiest.utilisation);
     let found = arrive(bill, rate).map_err(|error| match error.is_overload() {

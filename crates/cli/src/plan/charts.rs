@@ -1,4 +1,4 @@
-//! The charts of predictions and comparisons, the same in a terminal and on a page.
+//! Charts of predictions and comparisons, identical in a terminal and on a page.
 
 use block::Rate;
 use plan::chance::Chance;
@@ -11,7 +11,7 @@ use super::predicted::total;
 /// Width of a bar of full length in a terminal.
 pub const COLUMNS: usize = 24;
 
-/// From the drives alone to the whole.
+/// Chart of the rate from the drives alone to the whole system.
 pub fn falls(falls: &[Fall], sure: &Chance) -> Chart {
     let last = falls.len().saturating_sub(1);
     let bar = |(at, fall): (usize, &Fall)| {
@@ -34,7 +34,7 @@ pub fn falls(falls: &[Fall], sure: &Chance) -> Chart {
     }
 }
 
-/// How busy everything is.
+/// Chart of the utilisation of each resource.
 pub fn busy(found: &Prediction) -> Chart {
     let bars = found.uses.iter().zip(0..).map(|(used, at)| {
         let busy = used.utilisation;
@@ -58,11 +58,11 @@ pub fn busy(found: &Prediction) -> Chart {
     }
 }
 
-/// What more of each level would bring.
+/// Chart of the gains from more of each level.
 pub fn gains(what_ifs: &[WhatIf]) -> Chart {
     let bars = what_ifs.iter().zip(0..).map(|(change, at)| {
         let next = change.next.as_ref().map(|u| u.name.as_str()).unwrap_or_default();
-        // To what is shown, so that there is no nought below nought.
+        // Rounded to the displayed digits, so that there is no negative zero.
         let gain = ((change.gain - 1.0) * 1000.0).round() / 1000.0 + 0.0;
         Bar {
             label: change.level.word().to_owned(),
@@ -81,7 +81,7 @@ pub fn gains(what_ifs: &[WhatIf]) -> Chart {
     }
 }
 
-/// What the alternatives are ranked by.
+/// Chart of the figure by which alternatives are ranked.
 pub fn ranks(found: &Comparison) -> Chart {
     match found.equal {
         Equal::Iops(goal) => Chart {
@@ -135,7 +135,7 @@ fn unknown(one: &Alternative, text: &str) -> Bar {
     Bar { label: one.name.clone(), text: text.to_owned(), ..Bar::default() }
 }
 
-/// How many of an alternative.
+/// Number of systems of an alternative, in words.
 pub fn systems(one: &Alternative) -> String {
     let most = if one.at_most { "at most " } else { "" };
     match one.systems {

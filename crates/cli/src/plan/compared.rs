@@ -1,4 +1,4 @@
-//! Systems beside each other.
+//! Side-by-side comparison of systems.
 
 use anyhow::Result;
 use block::{Rate, Text};
@@ -14,7 +14,7 @@ use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Compares bills for the same money, for the same I/Os, or as they are.
+/// Compares bills for the same money, for the same I/Os, or unscaled.
 pub fn compared(
     args: &Args,
     (money, goal): (Option<f64>, Option<f64>),
@@ -40,7 +40,7 @@ pub fn compared(
     Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
 }
 
-/// What is equal, in a line.
+/// First line: the property that all alternatives share.
 pub fn lead(found: &Comparison) -> String {
     let count = found.alternatives.len();
     let how = match found.equal {
@@ -78,7 +78,7 @@ fn text(found: &Comparison) -> Result<Text> {
     Ok(text)
 }
 
-/// What is told of an alternative: what it is, and the words for it.
+/// Lines about an alternative: label and text.
 pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
     let (rate, latency) = (one.chance.iops, one.chance.latency_s);
     let micros = |seconds: f64| seconds * 1e6;

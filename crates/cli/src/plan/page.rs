@@ -11,7 +11,7 @@ use super::compared::{all_charts, lead, lines};
 use super::predicted::{Answer, total};
 use super::{charts, percent};
 
-/// Who made it.
+/// Footer with the program's version.
 const FOOT: &str = concat!(
     "Predicted, not measured, by drumfire ",
     env!("CARGO_PKG_VERSION"),
@@ -132,7 +132,7 @@ pub fn comparison(found: &Comparison, bills: &[Bill]) -> Page {
         let table = Content::Table(Table { head: vec!["what", "predicted"], rows });
         sections.push(Section { title: one.name.clone(), content: vec![table] });
     }
-    // Bills of one name may bring figures of their own, which only they rest on.
+    // Bills of one name may have their own figures, on which only they depend.
     let of = found.alternatives.iter().filter_map(|one| {
         let bill = bills.get(one.bill)?;
         Some((&bill.catalogue, &one.one))

@@ -1,4 +1,4 @@
-//! What one system will do.
+//! Prediction for one system.
 
 use anyhow::Result;
 use block::{Rate, Text};
@@ -41,27 +41,27 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     Ok(if missed { Exit::Missed } else { Exit::Good })
 }
 
-/// Everything that is told of one bill.
+/// Everything reported about one bill.
 pub struct Answer<'a> {
     /// The bill.
     pub bill: &'a Bill,
-    /// What it will do.
+    /// Predicted performance.
     pub found: Prediction,
-    /// What the figures' intervals say of it.
+    /// Uncertainty from the figures' intervals.
     pub sure: Chance,
-    /// What published results of such systems say of it.
+    /// Uncertainty from published results of such systems.
     pub evidence: Sure,
-    /// What stands in the way of more.
+    /// Bottleneck.
     pub limit: Option<Limit>,
-    /// The bound of means alone, in I/Os per second.
+    /// Upper bound from means alone, in I/Os per second.
     pub most: f64,
-    /// From the drives to the whole.
+    /// Rates from the drives to the whole system.
     pub falls: Vec<Fall>,
-    /// What more of each level would bring.
+    /// Gains from more of each level.
     pub what_ifs: Vec<WhatIf>,
     /// Money, watts, rack units.
     pub costs: Cost,
-    /// I/Os per second that are wanted.
+    /// Required I/Os per second.
     pub goal: Option<f64>,
 }
 
@@ -191,7 +191,7 @@ fn summary(text: &mut Text, answer: &Answer) -> Result<()> {
     draws(text, answer)
 }
 
-/// What the draws say: what limited them, and how many reach the goal.
+/// Results of the draws: bottlenecks, and the share that meets the goal.
 fn draws(text: &mut Text, Answer { sure, goal, .. }: &Answer) -> Result<()> {
     let limits: Vec<String> =
         sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
@@ -229,7 +229,7 @@ fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> 
     Ok(())
 }
 
-/// A sum with how it is known, or what is known of it.
+/// A sum with its kind of source, or the known part of it.
 pub fn total(sum: &Sum, before: &str, after: &str) -> String {
     let amount = |value: f64| format!("{before}{value:.0}{after}");
     let kind = sum.kind.map_or(String::new(), |kind| format!(" ({})", kind.word()));

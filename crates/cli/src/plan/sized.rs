@@ -1,4 +1,4 @@
-//! What it takes: the listing of a sizing.
+//! Listing of a sizing: the systems that meet the requirements.
 
 use ::catalogue::unit::Dimension;
 use ::catalogue::{Class, Kind, TODAY};
@@ -96,13 +96,13 @@ impl Level {
 }
 
 impl Wanted {
-    /// The first flag that is given of those that say what is around drives.
+    /// First flag given for the surroundings of drives.
     pub fn around(&self) -> Option<&'static str> {
         let given = [("--raid", self.raid.is_some()), ("--link", self.link.is_some())];
         given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
     }
 
-    /// Whether more is asked for than a rate of one server.
+    /// Whether more is requested than a rate of one server.
     pub fn asked(&self) -> bool {
         let counts = [self.hosts, self.drives_max, self.spares, self.replicas, self.down_drives];
         let texts = [&self.latency, &self.p99, &self.capacity, &self.link];
@@ -114,7 +114,7 @@ impl Wanted {
     }
 }
 
-/// The year of the flags: today's, another one, or any.
+/// Year of the flags: today's, another one, or any.
 pub fn year(args: &Args) -> Result<Option<u32>, UsageError> {
     match args.year.as_deref() {
         None => Ok(Some(TODAY)),
@@ -126,7 +126,7 @@ pub fn year(args: &Args) -> Result<Option<u32>, UsageError> {
     }
 }
 
-/// Looks for what it takes.
+/// Searches for systems that meet the requirements.
 pub fn sized(
     args: &Args,
     iops: f64,
@@ -235,7 +235,7 @@ fn listing(need: &Need, sizing: &Sizing) -> Result<Text> {
     Ok(text)
 }
 
-/// Says which drives were left out because they are not sold.
+/// Lists the drives that were left out because they are not sold.
 pub fn not_sold(text: &mut Text, year: Option<u32>, drives: &[String]) -> std::fmt::Result {
     match (year, drives) {
         (_, []) | (None, _) => Ok(()),

@@ -1,4 +1,4 @@
-//! What several kinds of work get at once.
+//! Predictions for several streams at once.
 
 use anyhow::Result;
 use block::{Rate, Text};

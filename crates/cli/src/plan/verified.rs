@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::exit::Exit;
 use crate::output;
 
-/// Solves every published figure anew.
+/// Solves every published figure again.
 pub fn verified(catalogue: &Catalogue, json: bool) -> Result<Exit> {
     let report = verify(catalogue)?;
     let evidence = evidence::table(&Evidence::shipped(), catalogue)?;
@@ -25,7 +25,7 @@ pub fn verified(catalogue: &Catalogue, json: bool) -> Result<Exit> {
     Ok(if passed { Exit::Good } else { Exit::Missed })
 }
 
-/// Published results of strangers, each asked from those of others.
+/// Published results of third parties, each predicted from the others (leave-one-out).
 fn strangers(table: &Table) -> Result<Text> {
     let mut text =
         Text::from("published results, each from the others, its own document left out\n");

@@ -1,11 +1,11 @@
-//! Whether the results of a step are to be believed, and what those of several processes come to.
+//! Plausibility of the results of a step, and the combined result of several processes.
 
 use serde_json::{Value, json};
 
 /// Rates of processes add up when they were measured at once for this share of the time.
 const TOGETHER_PERCENT: f64 = 75.0;
 
-/// Refuses a result that is not to be believed: what failed, and the first evidence of it.
+/// Refuses an implausible result: the failed check, and its first evidence.
 pub fn believe(document: &Value) -> Result<(), String> {
     if let Some(cells) = document["cells"].as_array() {
         return cells.iter().try_for_each(believe_cell);
@@ -28,7 +28,7 @@ pub fn believe(document: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// The same for a cell of a sweep, which says less of its runs.
+/// Like the check of a run, for a cell of a sweep, which records less about its runs.
 fn believe_cell(cell: &Value) -> Result<(), String> {
     let of = |key: &str| cell[key].as_str().unwrap_or("?").to_owned();
     let runs = cell["runs"].as_array().filter(|runs| !runs.is_empty());
@@ -47,7 +47,7 @@ fn believe_cell(cell: &Value) -> Result<(), String> {
     }
 }
 
-/// Refuses rates that add up to none: of windows that lie apart.
+/// Refuses rates of non-overlapping windows, which do not add up.
 pub fn overlap(documents: &[Value]) -> Result<(), String> {
     let window = |one: &Value| {
         let begin: jiff::Timestamp = one["started"].as_str()?.parse().ok()?;
@@ -72,7 +72,7 @@ pub fn overlap(documents: &[Value]) -> Result<(), String> {
     Ok(())
 }
 
-/// One result of those of all clients: rates add up, the mean time is that of all I/Os.
+/// Merges the results of all clients: rates add up, the mean latency is that of all I/Os.
 pub fn merged(mut documents: Vec<Value>) -> Value {
     if documents.len() == 1 {
         return documents.remove(0);
@@ -84,11 +84,11 @@ pub fn merged(mut documents: Vec<Value>) -> Value {
     let (ios, means) = (of("/totals/ios"), of("/totals/latency_ns/mean"));
     let all: f64 = ios.iter().sum();
     let mean = ios.iter().zip(&means).map(|(ios, mean)| ios * mean).sum::<f64>() / all.max(1.0);
-    // Where one has not recorded it, it is not known.
+    // Unknown if a process has not recorded its value.
     let busy: Option<Vec<f64>> =
         documents.iter().map(|one| one.pointer("/cpu/host_percent")?.as_f64()).collect();
     let busy = busy.map(|busy| busy.into_iter().fold(f64::MAX, f64::min));
-    // Of the target, which all of them share, the first one tells.
+    // All processes share the target, so the first one's figures are used.
     let target = |key: &str| documents[0]["cpu"][key].clone();
     let driving: Option<f64> =
         documents.iter().map(|one| one.pointer("/cpu/initiator_cores")?.as_f64()).sum();

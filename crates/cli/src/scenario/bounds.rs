@@ -1,5 +1,5 @@
-//! `--fail-if` of scenarios: figures that are further from what was published than they may be, or
-//! beyond a bound of their own.
+//! `--fail-if` of scenarios: maximum deviations from published figures, and bounds on single
+//! figures.
 
 use std::str::FromStr;
 
@@ -7,7 +7,8 @@ use stats::{Bound as Held, Kept};
 
 use super::rows::{Outcome, Shown};
 
-/// What must not be: `live>20%`, `iops-512.live<200k`, `marvell-modules/read-16.modelled>5%`.
+/// Condition that must not hold: `live>20%`, `iops-512.live<200k`,
+/// `marvell-modules/read-16.modelled>5%`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
     text: String,
@@ -69,8 +70,8 @@ fn number(text: &str) -> Option<f64> {
 }
 
 impl Bound {
-    /// What it comes to: for a row that is named, with or without a figure; of all rows, for those
-    /// with a figure, the furthest.
+    /// Verdicts of this bound: for a named row, with or without a figure; for all rows, of the one
+    /// with the largest figure.
     pub fn held(&self, outcomes: &[Outcome]) -> Vec<Held> {
         let is_asked = |one: &&Outcome| self.scenario.as_ref().is_none_or(|name| *name == one.name);
         let rows = outcomes.iter().filter(is_asked);

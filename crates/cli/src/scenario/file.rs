@@ -1,5 +1,6 @@
-//! The file of a scenario: what was published, which commands of this program model it and do it,
-//! and where in their results the figures stand. `scenarios/*.toml` come along; a user copies one.
+//! File of a scenario: the published figures, the commands of this program that model and run the
+//! system, and the keys of the figures in their results. `scenarios/*.toml` are built in; a user
+//! copies one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::network::HOSTS_MAX;
 use crate::exit::{UsageError, of_file};
 
-/// Those that come along, in the order of their documents.
+/// Built-in scenarios, in the order of their documents.
 const SHIPPED: [(&str, &str); 5] = [
     ("intel-28-ssd", include_str!("../../../../scenarios/intel-28-ssd.toml")),
     ("marvell-modules", include_str!("../../../../scenarios/marvell-modules.toml")),
@@ -19,22 +20,22 @@ const SHIPPED: [(&str, &str); 5] = [
     ("third-io-iris", include_str!("../../../../scenarios/third-io-iris.toml")),
     ("fusion-vs-sas", include_str!("../../../../scenarios/fusion-vs-sas.toml")),
 ];
-/// What the portals of a step's targets stand for.
+/// Placeholders for the portals of a step's targets.
 const PORTALS: [&str; 3] = ["{iscsi}", "{nvme-tcp}", "{nbd}"];
-/// Most processes that drive at once in a step.
+/// Maximum client processes of a step.
 const CLIENTS_MAX: u32 = 64;
 
-/// A system, what was published of it, and how it is done again.
+/// A system, its published figures, and the steps that reproduce them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// As it is called on the command line; folders are named by it.
+    /// Name on the command line and of its folders.
     pub name: String,
-    /// In a line.
+    /// One-line description.
     pub title: String,
-    /// Who published it, and when.
+    /// Publisher, and date of publication.
     pub source: String,
-    /// What the live run scales down, and by how much.
+    /// Scaling of the live run, and its factor.
     pub scaled: String,
     /// Commands, in their order.
     #[serde(default, rename = "step")]
@@ -47,7 +48,7 @@ pub struct Scenario {
     pub series: Vec<Series>,
 }
 
-/// Which of both ways a command belongs to.
+/// Way that a command belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Way {
@@ -61,79 +62,79 @@ pub enum Way {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// Rows name it so; words in braces are replaced.
+    /// ID that rows refer to; words in braces are replaced.
     pub id: String,
-    /// When it is run.
+    /// Way in which the step is run.
     pub way: Way,
-    /// Words to put for `{word}`, once for each set; without any the step is run once.
+    /// Replacements for `{word}`, once for each set; without any the step is run once.
     #[serde(default)]
     pub each: Vec<BTreeMap<String, String>>,
     /// Files that the command finds in its working folder.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Arguments of a `serve` that is there for the command; `{iscsi}` and `{nvme-tcp}` become
-    /// its portals.
+    /// Arguments of a `serve` for the command; `{iscsi}` and `{nvme-tcp}` become its portals.
     #[serde(default)]
     pub serve: Vec<String>,
-    /// So many of that, each with its own `{host}`, from 1, and `{address}` to listen at; their
-    /// portals are `{iscsi-1}`, `{iscsi-2}` and so on. Each has a network namespace of its own
-    /// where this machine allows it.
+    /// Number of servers, each with its own `{host}`, from 1, and `{address}` to listen on; their
+    /// portals are `{iscsi-1}`, `{iscsi-2}` and so on. Each server has its own network namespace if
+    /// this machine allows it.
     #[serde(default = "one")]
     pub hosts: u32,
-    /// Bits a second of the wire between those who drive and the hosts. Without namespaces there is
-    /// none, and the step fails.
+    /// Bits per second of the wire between the clients and the hosts. Without namespaces there is
+    /// no wire, and the step fails.
     #[serde(default)]
     pub wire_bits: Option<f64>,
-    /// The run takes so many times as long as others.
+    /// Factor on the duration of the run.
     #[serde(default = "unscaled")]
     pub times: f64,
     /// Words of each client.
     #[serde(default)]
     pub each_client: Vec<BTreeMap<String, String>>,
-    /// So many processes run the command at once; `{client}` counts from 1.
+    /// Number of processes that run the command at once; `{client}` counts from 1.
     #[serde(default = "one")]
     pub clients: u32,
-    /// Arguments of the command. Those that keep its result are added. `{1..4}` in one, here and
-    /// for `serve`, makes four of it, and `{4*TEXT}` is the text four times, with commas.
+    /// Arguments of the command; those that save its result are added. `{1..4}` in an argument,
+    /// here and in `serve`, makes four of it, and `{4*TEXT}` is the text four times, separated by
+    /// commas.
     pub run: Vec<String>,
 }
 
-/// A published figure beside those of today.
+/// A published figure and today's counterparts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Stays as it is, for scripts.
+    /// Stable ID for scripts.
     pub id: String,
-    /// In words.
+    /// Description of the figure.
     pub figure: String,
-    /// As it stands in the text, or as it follows from it. Without one the live figure is held
-    /// against the model's.
+    /// Published value, or one derived from it. Without a value the live figure is compared with
+    /// the model's.
     #[serde(default)]
     pub published: Option<f64>,
-    /// Of all three.
+    /// Unit of all three figures.
     pub unit: String,
-    /// Where the model's stands.
+    /// Source of the model's figure.
     #[serde(default)]
     pub modelled: Option<FigureSource>,
-    /// Where the live one stands.
+    /// Source of the live figure.
     #[serde(default)]
     pub live: Option<FigureSource>,
-    /// The live figure times this is held against the published one.
+    /// Factor on the live figure before its comparison with the published one.
     #[serde(default = "unscaled")]
     pub scale: f64,
-    /// What makes the model differ, or why there is none.
+    /// Reason for the model's deviation, or for its absence.
     #[serde(default)]
     pub why: String,
-    /// Why there is no live figure.
+    /// Reason why there is no live figure.
     #[serde(default)]
     pub no_live: String,
-    /// What was put into the live figure: the rating of an emulated drive, a ratio that was chosen.
-    /// It stands beside the figure, however close that is.
+    /// Inputs chosen for the live figure: the rating of an emulated drive, a ratio. They are shown
+    /// with the figure, however close that is.
     #[serde(default)]
     pub given: String,
 }
 
-/// Where a figure stands.
+/// Source of a figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSource {
@@ -146,7 +147,7 @@ pub struct FigureSource {
     /// The figure in its result, as a JSON pointer.
     #[serde(default)]
     pub at: String,
-    /// Divided by the same figure of this step.
+    /// Divisor: the same figure of this step.
     #[serde(default)]
     pub over: Option<String>,
     /// Times this, for its unit.
@@ -158,11 +159,11 @@ pub struct FigureSource {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// What it shows.
+    /// Title of the curve.
     pub name: String,
-    /// What varies.
+    /// Variable of the x axis.
     pub x: String,
-    /// Value of what varies, and the row's id.
+    /// Value of x, and the row's ID.
     pub points: Vec<(f64, String)>,
 }
 
@@ -174,12 +175,12 @@ fn unscaled() -> f64 {
     1.0
 }
 
-/// All that come along.
+/// All built-in scenarios.
 pub fn shipped() -> Result<Vec<Scenario>> {
     SHIPPED.iter().map(|(name, text)| read_from(name, text)).collect()
 }
 
-/// The text of one that comes along, or of a file.
+/// Text of a built-in scenario, or of a file.
 pub fn text(name: &str) -> Result<String> {
     if let Some((_, text)) = SHIPPED.iter().find(|(known, _)| *known == name) {
         return Ok((*text).to_owned());
@@ -194,7 +195,7 @@ pub fn text(name: &str) -> Result<String> {
     read_text(name.as_ref()).map_err(|error| of_file(name, error))
 }
 
-/// One that comes along, or of a file.
+/// A built-in scenario, or one from a file.
 pub fn read(name: &str) -> Result<Scenario> {
     read_from(name, &text(name)?)
 }
@@ -208,11 +209,11 @@ fn read_from(file: &str, text: &str) -> Result<Scenario> {
 }
 
 impl Step {
-    /// The arguments of a client, from 1, with targets at these portals.
+    /// Arguments of a client, from 1, with targets at these portals.
     ///
     /// # Errors
     ///
-    /// A portal of a host that there is not.
+    /// A portal of a missing host.
     pub fn words(
         &self,
         client: u32,
@@ -252,17 +253,17 @@ fn spread(steps: &[Step]) -> Vec<Step> {
     steps.iter().flat_map(of).collect()
 }
 
-/// Puts words for their names in braces.
+/// Replaces names in braces with their words.
 pub fn fill(text: &str, words: &BTreeMap<String, String>) -> String {
     words
         .iter()
         .fold(text.to_owned(), |text, (name, word)| text.replace(&format!("{{{name}}}"), word))
 }
 
-/// Most that an argument becomes, or times that a text is repeated.
+/// Maximum arguments from an expansion, and maximum repeats of a text.
 const EXPANDED_MAX: usize = 4096;
 
-/// All arguments that one stands for: `p{1..3}` for p1, p2 and p3, `s({2*a})` for s(a,a).
+/// Arguments that one expands to: `p{1..3}` to p1, p2 and p3, `s({2*a})` to s(a,a).
 fn expand(word: &str) -> Vec<String> {
     // The innermost braces first.
     for (begin, _) in word.match_indices('{') {
@@ -287,13 +288,13 @@ fn expand(word: &str) -> Vec<String> {
     vec![word.to_owned()]
 }
 
-/// Names become files: nothing but letters, digits, dots, dashes and underscores.
+/// Whether a name is valid for a file: only letters, digits, dots, dashes and underscores.
 pub fn is_plain(name: &str) -> bool {
     let may = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     !name.is_empty() && name.len() <= 64 && !name.starts_with('.') && name.chars().all(may)
 }
 
-/// What a step says of its processes.
+/// Checks the process settings of a step.
 fn check_step(step: &Step) -> Result<(), String> {
     let id = &step.id;
     if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
@@ -396,7 +397,7 @@ mod test {
             assert_eq!(scenario.name, name);
             assert!(scenario.rows.iter().any(|row| row.modelled.is_some()), "{name}");
             for row in &scenario.rows {
-                // What has no figure says why.
+                // A row without a figure has a reason.
                 assert!(row.modelled.is_some() || !row.why.is_empty(), "{name}: {}", row.id);
                 let place = row.modelled.as_ref().and_then(|place| place.verify.as_ref());
                 let is_arithmetic = place.is_some_and(|[case, _]| case == "arithmetic");
@@ -463,7 +464,7 @@ mod test {
         );
         assert_eq!(expand("{1..2}={2*a}"), ["1=a,a", "2=a,a"]);
         assert_eq!(expand("{2*m({2*a})}"), ["m(a,a),m(a,a)"]);
-        // What is for others stays.
+        // Other words in braces stay unchanged.
         for word in ["iscsi://{iscsi}/x", "{", "}", "{}", "{a..b}", "{client}{", "{x*y}", "a{1..}"]
         {
             assert_eq!(expand(word), [word]);

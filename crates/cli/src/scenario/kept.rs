@@ -1,5 +1,5 @@
-//! What steps came to, as it stands in the folder of a scenario: `STEP.json` beside the folder in
-//! which the step was run, and in that what was begun there.
+//! Results of steps in the folder of a scenario: `STEP.json` next to the step's working folder,
+//! which has the files of an unfinished run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use serde_json::{Value, json};
 
 use crate::folder;
 
-/// What a step came to, when, and by which command.
+/// Result of a step, with its time and its command.
 #[derive(Clone, Debug)]
 pub struct Kept {
-    /// What decided it.
+    /// Key of everything that determines the result.
     pub key: Value,
-    /// When the `scenario run` began that did it.
+    /// Start time of the `scenario run` that ran the step.
     pub run: String,
-    /// When it was done.
+    /// Time at which the step was done.
     pub ended: String,
-    /// What it came to.
+    /// Result of the step.
     pub result: Value,
 }
 
 impl Kept {
-    /// Where that of a step in this folder stands.
+    /// Path of the result of a step with this working folder.
     pub fn file(work: &Path) -> PathBuf {
         // Not `with_extension`: names of steps may have dots.
         let mut name = work.as_os_str().to_owned();
@@ -32,7 +32,7 @@ impl Kept {
         PathBuf::from(name)
     }
 
-    /// Reads it, if it is one of the same step.
+    /// Reads a result, if its key is that of the same step.
     pub fn read(file: &Path, key: &Value) -> Option<Kept> {
         let text = file.is_file().then(|| fs::read_to_string(file));
         let mut kept: Value = serde_json::from_str(&text?.ok()?).ok()?;
@@ -42,14 +42,15 @@ impl Kept {
         is_it.then(|| Kept { key: key.clone(), run, ended, result: kept["result"].take() })
     }
 
-    /// Writes it, all of it or nothing.
+    /// Writes the result, atomically.
     pub fn write(&self, file: &Path) -> Result<()> {
         let Kept { key, run, ended, result } = self;
         let text = json!({ "key": key, "run": run, "ended": ended, "result": result });
         folder::write_file(file, |out| Ok(serde_json::to_writer(out, &text)?))
     }
 
-    /// Notes in a step's folder what is begun there. Whether the same was begun there before.
+    /// Records the start of a step in its folder. Returns whether the same step was started there
+    /// before.
     pub fn begin(work: &Path, key: &Value) -> Result<bool> {
         let file = work.join("begun.json");
         let before = read_text(&file).ok();

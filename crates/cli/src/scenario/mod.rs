@@ -1,5 +1,5 @@
-//! `drumfire scenario`: the systems of the founding documents, as a model and as real I/O, with
-//! what was published beside both.
+//! `drumfire scenario`: the systems of the founding documents, as a model and as real I/O, compared
+//! with their published figures.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -137,7 +137,7 @@ fn run(args: &Run) -> Result<Exit> {
     }
     let bounds = args.told.of(args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)));
     let whole = json!({ "scenarios": outcomes, "bounds": bounds });
-    // On a full disk what was found is shown all the same.
+    // On a full disk the findings are shown all the same.
     let kept = keep(&session, &whole);
     match (args.json, args.markdown) {
         (true, _) => output::document(&whole)?,
@@ -156,7 +156,7 @@ fn run(args: &Run) -> Result<Exit> {
     Ok(exit)
 }
 
-/// The steps of a scenario that are wanted.
+/// Requested steps of a scenario.
 fn asked_for(scenario: &Scenario, ways: (bool, bool)) -> impl Iterator<Item = &Step> {
     scenario.steps.iter().filter(move |step| match step.way {
         Way::Modelled => ways.0,
@@ -175,7 +175,7 @@ fn say_what_is_there(scenarios: &[Scenario], ways: (bool, bool), session: &Sessi
     }
 }
 
-/// The command that goes on.
+/// Command that resumes the scenario.
 fn again(args: &Run, out: &Path) -> String {
     let name = if args.name.contains(' ') { format!("'{}'", args.name) } else { args.name.clone() };
     let mut words = format!("drumfire scenario run {name}");
@@ -186,13 +186,13 @@ fn again(args: &Run, out: &Path) -> String {
     words
 }
 
-/// What tells this machine from others, as far as live figures depend on it.
+/// Fingerprint of this machine, as far as live figures depend on it.
 fn host() -> Value {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     json!([name.trim(), os::cpu::model(), os::cpu::allowed().len()])
 }
 
-/// Runs what is wanted of a scenario. A step that fails is told, and its rows stay empty.
+/// Runs the requested steps of a scenario. A failed step is reported, and its rows stay empty.
 fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Found, Exit) {
     let mut found = Found::default();
     let verify = Step {
@@ -240,7 +240,7 @@ fn steps_of(scenario: &Scenario, ways: (bool, bool), session: &Session) -> (Foun
     (found, exit)
 }
 
-/// Keeps the document, also beside what other commands of this folder have left.
+/// Saves the document in the folder, next to files of other commands.
 fn keep(session: &Session, whole: &Value) -> Result<()> {
     folder::write_file(&session.out.join("scenarios.json"), |out| {
         use std::io::Write;

@@ -1,35 +1,36 @@
-//! Hosts of their own for the targets of a step: each in a network namespace, behind a bridge, and
-//! those who drive them in one more, at the other end of a wire that may have a rate.
+//! Network namespaces for a step: each target host has one, attached to a bridge; the clients have
+//! another, at the far end of a wire with an optional rate limit.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
-/// Where those who drive are; targets count from 1. For measurements, RFC 2544 section C.2.2.
+/// Address of the clients; targets count from 1. Reserved for benchmarks, RFC 2544 section C.2.2.
 const INITIATOR: &str = "198.18.0.254";
-/// Most hosts: addresses of the network below those who drive.
+/// Maximum hosts: addresses of the network below that of the clients.
 pub const HOSTS_MAX: u32 = 250;
-/// What Ethernet adds to a frame that the kernel does not count: preamble, checksum and gap.
+/// Bytes per Ethernet frame that the kernel does not count: preamble, checksum and gap.
 const FRAME_EXTRA_BYTES: u32 = 24;
 
-/// What the program of a process is started by that gets a namespace of its own.
+/// Command prefix that starts a process in a new network namespace.
 pub const ALONE: [&str; 3] = ["unshare", "--net", "--"];
 
-/// Namespaces of those who drive and of the bridge. They go with this, and with the processes of
-/// the hosts, however those end.
+/// Namespaces of the clients and of the bridge. They end when this is dropped, and with the
+/// processes of the hosts, however those end.
 pub struct Network {
     initiator: Namespace,
     bridge: Namespace,
 }
 
-/// A namespace that is kept by a process which ends when nobody writes to it any more.
+/// A namespace held by a process that ends when its input is closed.
 struct Namespace(Child);
 
 impl Network {
-    /// Both namespaces, with a wire of so many bits a second between them, or as fast as it goes.
+    /// Creates both namespaces, with a wire of `wire_bits` per second between them, or an unlimited
+    /// one.
     ///
     /// # Errors
     ///
-    /// What this machine lacks, in words.
+    /// A message names the privilege or tool that is missing.
     pub fn new(wire_bits: Option<f64>) -> Result<Network, String> {
         if !rustix::process::geteuid().is_root() {
             return Err("network namespaces want root".to_owned());
@@ -55,16 +56,16 @@ impl Network {
         Ok(network)
     }
 
-    /// What the program of a process is started by that drives.
+    /// Command prefix for the load-generating process.
     pub fn driving(&self) -> [String; 3] {
         ["nsenter".to_owned(), format!("--net={}", self.initiator.file()), "--".to_owned()]
     }
 
-    /// Connects a process that has a namespace of its own. Returns its address.
+    /// Connects a process that has its own namespace to the bridge. Returns its address.
     ///
     /// # Errors
     ///
-    /// What failed, in words.
+    /// A message names the command that failed.
     pub fn connect(&self, process: u32, number: u32) -> Result<String, String> {
         let (host, address) = (format!("host{number}"), format!("198.18.0.{number}"));
         let bridge = &self.bridge;
@@ -83,7 +84,7 @@ impl Namespace {
         command.args(&ALONE[1..]).arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped());
         let child = command.stderr(Stdio::null()).spawn();
         let mut kept = Namespace(child.map_err(|error| format!("{}: {error}", ALONE[0]))?);
-        // It answers when it is there.
+        // `cat` echoes a byte once the namespace exists.
         let (into, out) = (kept.0.stdin.as_mut(), kept.0.stdout.as_mut());
         let answers = into.zip(out).is_some_and(|(into, out)| {
             into.write_all(b".").is_ok() && out.read(&mut [0]).is_ok_and(|len| len == 1)

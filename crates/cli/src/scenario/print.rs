@@ -1,4 +1,4 @@
-//! What was found, for people.
+//! Output of scenarios for people.
 
 use std::fmt::{self, Write as _};
 
@@ -9,7 +9,7 @@ use super::rows::{Outcome, Shown};
 /// Columns of a terminal.
 const WIDTH: usize = 80;
 
-/// For a terminal.
+/// Formats the outcomes for a terminal.
 pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> Result<Text, fmt::Error> {
     let mut out = Text::new();
     for one in outcomes {
@@ -50,7 +50,7 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> Result<Text, fmt::Error
     Ok(out)
 }
 
-/// For a page.
+/// Formats the outcomes for a page of the documentation.
 pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
     let mut out = String::new();
     for one in outcomes {
@@ -58,7 +58,7 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
         if ways.1 {
             let _ = writeln!(out, "{}\n", live(one));
         }
-        // Columns that nobody asked for would be empty.
+        // Columns that were not requested would be empty.
         let live = if ways.1 { (" live | held against |", "---|---|") } else { ("", "") };
         let _ = writeln!(out, "| figure | unit | published | modelled | error |{}", live.0);
         let _ = writeln!(out, "|---|---|---|---|---|{}", live.1);
@@ -132,7 +132,7 @@ fn scaled(row: &Shown) -> String {
 
 fn held(value: Option<f64>, error: Option<f64>) -> String {
     match (value, error) {
-        // It would not fit, and so far off nobody reads percents.
+        // Above 1e4 percent a factor is more readable, and fits the column.
         (Some(value), Some(error)) if error >= 1e4 => {
             format!("{} × {}", number(value), number(1.0 + error / 100.0))
         }

@@ -1,5 +1,5 @@
-//! The processes of a step: those that drive, and the targets that are there for them. They end
-//! with this one, however it ends.
+//! Processes of a step: clients, and the targets that serve them. They end with this process,
+//! however that ends.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -17,7 +17,7 @@ use crate::bench::Failed;
 use crate::companion;
 use crate::gate::Gate;
 
-/// This program, to be started in a folder, and by other programs that go on to be it.
+/// Command of this program, in a folder, optionally started through prefix programs that exec it.
 pub fn program(work: &Path, by: &[String]) -> Result<Command> {
     let own = std::env::current_exe().context("cannot find this program")?;
     let mut command = match by {
@@ -28,7 +28,7 @@ pub fn program(work: &Path, by: &[String]) -> Result<Command> {
             command
         }
     };
-    // In a group of its own: Ctrl-C comes to us, and from us once.
+    // A separate process group: Ctrl-C reaches only this process, which forwards it once.
     command.current_dir(work).process_group(0).stdin(Stdio::null());
     command.env(companion::VARIABLE, std::process::id().to_string());
     Ok(command)
@@ -39,12 +39,12 @@ pub struct Client {
     child: Child,
     out: JoinHandle<String>,
     words: JoinHandle<String>,
-    /// Where it waits until others are there.
+    /// Gate at which the process waits for the others.
     pub gate: Option<Gate>,
 }
 
 impl Client {
-    /// Starts it, behind a gate where others are to begin with it.
+    /// Starts a client, behind a gate if others are to start with it.
     pub fn start(mut command: Command, gate: Option<Gate>) -> Result<Client> {
         command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start another process of this program")?;
@@ -53,23 +53,23 @@ impl Client {
         Ok(Client { child, out: gather(out), words: gather(words), gate })
     }
 
-    /// Whether nobody has to wait for it to begin.
+    /// Whether the client has arrived at its gate, if it has one.
     pub fn has_arrived(&mut self) -> bool {
         self.gate.as_mut().is_none_or(Gate::has_arrived)
     }
 
-    /// Whether it has not ended.
+    /// Whether the client is still running.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Asks it to end early.
+    /// Requests an early end.
     pub fn interrupt(&self) {
-        // It may have ended by now: then there is nobody to tell.
+        // The process may have ended already; then the signal has no receiver.
         let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
     }
 
-    /// What it printed, or why there is nothing.
+    /// JSON document that the client printed, or the reason why there is none.
     pub fn document(mut self, step: &str) -> Result<Value> {
         let status = self.child.wait().context("cannot wait for a step's process")?;
         let out = self.out.join().unwrap_or_default();
@@ -89,21 +89,21 @@ impl Client {
 fn gather(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let mut text = Vec::new();
-        // What came before it broke is told.
+        // Output before a read error is still reported.
         let _ = from.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     })
 }
 
-/// Targets that are there for a step.
+/// Targets of a step.
 pub struct Server {
     child: Child,
-    /// Where it listens, by protocol.
+    /// Portals of the target, by protocol.
     pub portals: BTreeMap<String, String>,
 }
 
 impl Server {
-    /// Starts it, and waits until it is ready.
+    /// Starts the target, and waits until it is ready.
     pub fn start(args: &[String], work: &Path, by: &[String]) -> Result<Server> {
         let mut command = program(work, by)?;
         command.arg("serve").args(args).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -120,7 +120,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Its number.
+    /// Process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -133,15 +133,15 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A target ends cleanly on this; it may have ended by itself.
+        // SIGTERM ends a target cleanly; it may have ended already.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         let _ = self.child.wait();
     }
 }
 
-/// The line of its diagnostics that says why it ended.
+/// Line of the diagnostics with the reason of the exit.
 fn reason(words: &str) -> &str {
-    // Wrong arguments are told first, with hints below.
+    // Errors in arguments come first, followed by hints.
     let told = words.lines().find_map(|line| line.strip_prefix("error: "));
     let last = told.or_else(|| words.lines().last()).unwrap_or("it printed no reason").trim();
     last.trim_start_matches("drumfire: ")

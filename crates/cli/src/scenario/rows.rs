@@ -1,4 +1,4 @@
-//! The published figures beside those of the model and of this machine.
+//! Published figures, compared with those of the model and of this machine.
 
 use std::collections::BTreeMap;
 
@@ -7,94 +7,95 @@ use serde_json::Value;
 
 use super::file::{FigureSource, Row, Scenario, Way};
 
-/// Differences up to this need no words, in percent.
+/// Maximum deviation that needs no explanation, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
 /// Largest rounding error in percent; its sign depends on the compiler.
 const ROUNDED_PERCENT: f64 = 1e-10;
-/// From here on processors are the limit, in percent of all of them.
+/// Utilisation from which CPUs are the bottleneck, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
 
-/// Less than this by the run itself is no evidence that it was limited by them, in percent of all.
+/// Minimum use by the run itself that shows CPUs as its bottleneck, in percent of all.
 const OWN_PERCENT: f64 = 33.0;
 
-/// The step that asks `plan verify`.
+/// ID of the step that runs `plan verify`.
 pub const VERIFY: &str = "verify";
 
 /// A scenario that was run.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// As it is called.
+    /// Name of the scenario.
     pub name: String,
-    /// In a line.
+    /// One-line description.
     #[serde(rename = "about")]
     pub title: String,
-    /// Who published it.
+    /// Publisher.
     pub source: String,
-    /// What the live run scales down.
+    /// Scaling of the live run.
     pub scaled: String,
-    /// Of the live side of all: figures, none, not built yet, not asked for.
+    /// State of the live side as a whole: figures, none, not built yet, not requested.
     pub live: &'static str,
     /// Figures.
     pub rows: Vec<Shown>,
-    /// Curves of them.
+    /// Curves of the figures.
     pub series: Vec<Curve>,
-    /// The command of each step that was run, as it may be typed.
+    /// Command of each step that was run, ready to be typed.
     pub commands: BTreeMap<String, String>,
     /// When each step was done, and by which run.
     pub steps: BTreeMap<String, Done>,
-    /// The same in words, of live steps that earlier runs did.
+    /// Live steps that earlier runs did, in words.
     pub earlier: Vec<String>,
 }
 
-/// When a step was done.
+/// Times of a completed step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Done {
-    /// When the `scenario run` began that did it.
+    /// Start time of the `scenario run` that ran the step.
     pub run: String,
-    /// When it came to its end.
+    /// End time of the step.
     pub ended: String,
 }
 
 /// A figure, three times.
 #[derive(Debug, Serialize)]
 pub struct Shown {
-    /// For scripts.
+    /// Stable ID for scripts.
     pub id: String,
-    /// In words.
+    /// Description of the figure.
     #[serde(rename = "what")]
     pub figure: String,
-    /// As published, where anything was.
+    /// Published figure, if there is one.
     pub published: Option<f64>,
-    /// Of the model.
+    /// Figure of the model.
     pub modelled: Option<f64>,
-    /// What kind of figure the model's is: predicted, fitted, arithmetic, another reading.
+    /// Origin of the model's figure: predicted, fitted, arithmetic, another reading.
     pub modelled_origin: Option<String>,
-    /// On this machine, as it was measured.
+    /// Figure measured on this machine, not scaled.
     pub live: Option<f64>,
     /// Measured or emulated.
     pub live_origin: Option<String>,
-    /// The live figure times this is held against the published one.
+    /// Factor on the live figure before its comparison with the published one.
     pub live_scale: f64,
-    /// Of all of them.
+    /// Unit of all figures.
     pub unit: String,
-    /// How far the model is from what was published.
+    /// Deviation of the model from the published figure.
     pub error_percent: Option<f64>,
-    /// How far the live figure, scaled, is from it; where nothing was published, from the model.
+    /// Deviation of the scaled live figure from the published one, or from the model if nothing was
+    /// published.
     pub live_error_percent: Option<f64>,
-    /// How busy this machine's processors were.
+    /// CPU utilisation of this machine.
     pub live_cpu_percent: Option<f64>,
-    /// What each difference beyond 5 % comes from, and why a figure is absent.
+    /// Reasons for each deviation above 5 %, and for absent figures.
     pub words: Vec<String>,
-    /// The same in a line, with what agreement proves.
+    /// The reasons in one line, with the meaning of an agreement.
     pub reason: String,
 }
 
 /// Rows as a curve.
 #[derive(Debug, Serialize)]
 pub struct Curve {
-    /// What it shows.
+    /// Title of the curve.
     pub name: String,
-    /// What varies.
+    /// Variable of the x axis.
     pub x: String,
     /// Unit of the figures.
     pub unit: String,
@@ -102,24 +103,24 @@ pub struct Curve {
     pub points: Vec<Point>,
 }
 
-/// What varied, published, modelled, live times its scale.
+/// Point of a curve: x, published, modelled, and live times its scale.
 type Point = (f64, Option<f64>, Option<f64>, Option<f64>);
 
-/// What steps came to.
+/// Results of the steps.
 #[derive(Default)]
 pub struct Found {
     /// The document of `plan verify`.
     pub verified: Value,
     /// The result of each step.
     pub results: BTreeMap<String, Value>,
-    /// When each was done.
+    /// Times at which each step was done.
     pub done: BTreeMap<String, Done>,
-    /// Why a step came to nothing.
+    /// Reason for which a step failed.
     pub failed: BTreeMap<String, String>,
 }
 
-/// Holds all rows of a scenario against what was found, by a run that began at `begun` and by
-/// earlier ones.
+/// Compares all rows of a scenario with the results of the run that started at `begun` and of
+/// earlier runs.
 pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool), begun: &str) -> Outcome {
     let rows: Vec<Shown> = scenario.rows.iter().map(|row| shown(row, found, ways)).collect();
     let curves = scenario.series.iter().map(|series| {
@@ -158,8 +159,8 @@ pub fn outcome(scenario: &Scenario, found: &Found, ways: (bool, bool), begun: &s
     }
 }
 
-/// Which live steps are not of this run, by the runs that did them. What a model says is the same
-/// whenever it is asked.
+/// Live steps of earlier runs, grouped by run. Modelled steps are left out: a model gives the same
+/// result in every run.
 fn earlier(scenario: &Scenario, found: &Found, begun: &str) -> Vec<String> {
     let live = scenario.steps.iter().filter(|step| step.way == Way::Live);
     let live: Vec<&str> = live.map(|step| step.id.as_str()).collect();
@@ -176,7 +177,7 @@ fn earlier(scenario: &Scenario, found: &Found, begun: &str) -> Vec<String> {
     runs.into_iter().map(say).collect()
 }
 
-/// A time as people read it: `2026-01-01 12:30 UTC`.
+/// A time in readable form: `2026-01-01 12:30 UTC`.
 fn minute(time: &str) -> String {
     match time.parse::<jiff::Timestamp>() {
         Ok(time) => time.strftime("%Y-%m-%d %H:%M UTC").to_string(),
@@ -253,7 +254,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     }
 }
 
-/// Relative difference in percent; 0 if it is only rounding.
+/// Relative difference in percent; 0 if it is only due to rounding.
 fn error(value: Option<f64>, right: Option<f64>) -> Option<f64> {
     let error = 100.0 * (value? / right? - 1.0);
     Some(if error.abs() < ROUNDED_PERCENT { 0.0 } else { error })
@@ -263,7 +264,7 @@ fn is_far(error_percent: Option<f64>) -> bool {
     error_percent.is_some_and(|error| error.abs() > CLOSE_PERCENT)
 }
 
-/// What agreement of such a figure does not prove.
+/// Warning about agreement that proves nothing for this kind of figure.
 fn caution(kind: &str) -> Option<&'static str> {
     match kind {
         "fitted" => Some("model: fitted to this figure, agreement proves nothing"),
@@ -294,7 +295,7 @@ fn no_live(place: &FigureSource, found: &Found) -> String {
     }
 }
 
-/// Why a row without a place for a live figure has none.
+/// Reason why a row has no live figure.
 fn absent(row: &Row) -> Option<&str> {
     let verify = row.modelled.as_ref().and_then(|place| place.verify.as_ref());
     match verify {
@@ -310,7 +311,7 @@ fn busy(result: &Value) -> Option<f64> {
     result.pointer("/cpu/host_percent")?.as_f64()
 }
 
-/// Puts a difference down to nothing but what was recorded.
+/// Explains a deviation only by recorded observations.
 fn explained(result: &Value) -> String {
     let Some(busy) = busy(result) else {
         return "not explained: how busy processors were was not recorded".to_owned();
@@ -334,7 +335,7 @@ fn explained(result: &Value) -> String {
     }
 }
 
-/// The word for a tag of `plan verify`.
+/// Word for a tag of `plan verify`.
 fn kind(tag: &str) -> String {
     match tag {
         "PRED" => "predicted",
@@ -346,19 +347,19 @@ fn kind(tag: &str) -> String {
     .to_owned()
 }
 
-/// How the numbers of a result came about; a sweep's runs say it.
+/// Origin of the numbers of a result; for a sweep, that of its first run.
 fn origin(result: &Value) -> &str {
     let of_run = || result.pointer("/cells/0/runs/0/origin");
     let origin = result.get("origin").or_else(of_run).and_then(Value::as_str);
     origin.unwrap_or("simulated")
 }
 
-/// A figure, and what kind it is.
+/// A figure, and its origin.
 fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
     if let Some([case, name]) = &place.verify {
         let rows = found.verified.pointer("/report/rows")?.as_array()?;
         let is_it = |row: &&Value| row["case"] == **case && row["figure"] == **name;
-        // Other readings of the same figure stand beside it.
+        // Alternative readings of the same figure come second.
         let row = rows.iter().filter(is_it).min_by_key(|row| row["tag"] == "ALT")?;
         return Some((row["model"].as_f64()? * place.times, kind(row["tag"].as_str()?)));
     }
@@ -369,7 +370,7 @@ fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
         None => 1.0,
     };
     let result = found.results.get(step)?;
-    // `plan` calls its answers simulated, as results do that nobody measured.
+    // Answers of `plan` have the origin "simulated", like other unmeasured results.
     let origin = match result["answer"].is_object() {
         true => "predicted",
         false => origin(result),

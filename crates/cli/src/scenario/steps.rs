@@ -1,5 +1,5 @@
-//! Runs the steps of a scenario as processes of this program, and keeps what each came to: an
-//! interrupted scenario goes on where it was cut.
+//! Runs the steps of a scenario as processes of this program, and saves the result of each: an
+//! interrupted scenario is resumed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,35 +22,35 @@ use crate::folder;
 use crate::gate::Gate;
 use crate::sweep;
 
-/// How often processes and the user are looked after.
+/// Interval at which processes and stop requests are polled.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What all steps of a command share.
+/// State shared by all steps of a command.
 pub struct Session {
-    /// Where results stay.
+    /// Folder of the results.
     pub out: PathBuf,
     /// Length of each live run.
     pub seconds: f64,
-    /// Ends it early.
+    /// Ends the command early.
     pub stop: Stop,
-    /// When this command began: results say which one made them.
+    /// Start time of this command, saved in its results.
     pub begun: String,
-    /// The machine: what another did is not done here.
+    /// Fingerprint of the machine: results of another one do not count here.
     pub host: Value,
 }
 
 impl Session {
-    /// The folder of a step, where it is run; its result stands beside it.
+    /// Working folder of a step; its result is next to it.
     fn work(&self, scenario: &str, step: &Step) -> PathBuf {
         self.out.join(scenario).join(&step.id)
     }
 
-    /// What a step came to, if it was run before.
+    /// Saved result of a step, if it was run before.
     pub fn kept(&self, scenario: &str, step: &Step) -> Option<Kept> {
         Kept::read(&Kept::file(&self.work(scenario, step)), &self.key(step))
     }
 
-    /// Runs a step and keeps its result. `None` when the user has stopped it.
+    /// Runs a step and saves its result. `None` if the user has stopped the step.
     pub fn result(&self, scenario: &str, step: &Step) -> Result<Option<Kept>> {
         if self.stop.asked() > 0 {
             return Ok(None);
@@ -81,7 +81,7 @@ impl Session {
         found["swing"] = json!(swing);
         found["network"] = json!(about);
         if imitates(step) || step.wire_bits.is_some() {
-            // The process that drives does not see what is behind a target.
+            // The client process cannot see the medium behind a target.
             found["origin"] = json!("emulated");
         }
         let ended = jiff::Timestamp::now().to_string();
@@ -90,7 +90,7 @@ impl Session {
         Ok(Some(kept))
     }
 
-    /// What decides a step's result, beside chance.
+    /// Key of everything that determines a step's result, except chance.
     fn key(&self, step: &Step) -> Value {
         let timed = step.way == Way::Live && step.runs_for_a_time();
         let seconds = timed.then_some(self.seconds);
@@ -124,7 +124,7 @@ impl Session {
                     "--no-ceiling",
                 ]);
                 let out = format!("client-{client}");
-                // A sweep that was cut goes on; any other run begins anew.
+                // An interrupted sweep is resumed; any other run starts again.
                 if !(was_cut && sweep::is_one(&work.join(&out))) {
                     command.arg("--replace");
                 }
@@ -150,8 +150,8 @@ impl Session {
         Ok(Some(documents))
     }
 
-    /// Waits until all have ended. Returns how many cores the target used from when they began
-    /// until the first of them ended.
+    /// Waits until all clients have ended. Returns the cores that the target used from the start
+    /// until the first client ended.
     fn wait(&self, clients: &mut [Client], targets: Option<&Targets>) -> Option<f64> {
         let clock = Clock::get();
         let now = || Some((clock.now(), targets?.processor_time()?));
@@ -182,18 +182,18 @@ impl Session {
     }
 }
 
-/// Whether its target serves something that only behaves like what it is called.
+/// Whether the target serves an emulated or faulty volume.
 fn imitates(step: &Step) -> bool {
     step.serve.iter().any(|word| word.contains("delay:") || word.contains("fault:"))
 }
 
 impl Step {
-    /// Whether it takes a length and a folder; a backup is over when all is written.
+    /// Whether the command has a duration and a folder; a backup ends when all is written.
     fn runs_for_a_time(&self) -> bool {
         self.run.first().is_some_and(|command| command != "backup")
     }
 
-    /// Whether it is a backup to a file in its own folder: one that a cut has left is replaced.
+    /// Whether the step is a backup to a file in its own folder: an interrupted one is replaced.
     fn writes_here(&self) -> bool {
         let to = self.run.iter().skip_while(|word| *word != "--to").nth(1);
         let is_asked = self.run.iter().any(|word| word == "--replace");

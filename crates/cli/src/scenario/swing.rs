@@ -1,26 +1,26 @@
-//! How far the rate of a step swings from second to second, and what is known of why.
+//! Variation of the rate of a step from second to second, and its known causes.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Fewer seconds say nothing.
+/// Minimum seconds for a conclusion.
 const SECONDS_MIN: usize = 3;
 
-/// What the seconds of a step came to.
+/// Variation of the rate over the seconds of a step.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Swing {
-    /// How many there were.
+    /// Number of seconds.
     pub seconds: usize,
-    /// The best of them over their mean.
+    /// Maximum rate of a second over the mean.
     pub most: f64,
-    /// The worst of them over their mean.
+    /// Minimum rate of a second over the mean.
     pub least: f64,
-    /// What was seen beside, in a line.
+    /// Other observations, in one line.
     pub seen: String,
 }
 
-/// Of the results of all processes of a step, which began together: their rates add up second by
-/// second. `None` where they say nothing of seconds, or there are too few.
+/// Variation from the results of all processes of a step, which started together: their rates are
+/// added second by second. `None` if they have no intervals, or too few.
 pub fn swing(documents: &[Value]) -> Option<Swing> {
     let each: Option<Vec<&Vec<Value>>> =
         documents.iter().map(|one| one["intervals"].as_array()).collect();
@@ -50,7 +50,7 @@ pub fn swing(documents: &[Value]) -> Option<Swing> {
     Some(Swing { seconds, most: most / mean, least: rates[worst] / mean, seen })
 }
 
-/// What else this host did: interrupts, the hypervisor.
+/// Other activity of this host: interrupts, the hypervisor.
 fn host(document: &Value) -> String {
     let of = |key: &str| document["cpu"][key].as_f64();
     let share = |key: &str, what: &str| of(key).map(|percent| format!("{what} {percent:.1} %"));

@@ -1,5 +1,5 @@
-//! The targets of a step: one host, or several of which each has a network namespace of its own
-//! where this machine allows it.
+//! Targets of a step: one host, or several, each with its own network namespace if this machine
+//! allows it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,22 +12,22 @@ use super::network::{ALONE, Network};
 use super::processes::Server;
 use crate::bench::Failed;
 
-/// Where hosts listen that have a namespace of their own.
+/// Listen address of hosts with their own namespace.
 const ANY: &str = "0.0.0.0";
 const LOOPBACK: &str = "127.0.0.1";
 
-/// Targets that are there for a step.
+/// Targets of a step.
 pub struct Targets {
     servers: Vec<Server>,
     /// By the name of a protocol, and by that and the number of the host, as `iscsi-2`.
     pub portals: BTreeMap<String, String>,
     network: Option<Network>,
-    /// Where they are, for a step of several.
+    /// Description of the network, for a step with several hosts.
     pub about: Option<String>,
 }
 
 impl Targets {
-    /// Starts those that a step has.
+    /// Starts the targets of a step, if it has any.
     pub fn start(step: &Step, work: &Path) -> Result<Option<Targets>> {
         if step.serve.is_empty() {
             return Ok(None);
@@ -70,7 +70,7 @@ impl Targets {
         Ok(Some(targets))
     }
 
-    /// By what those are started who drive them.
+    /// Command prefix for the clients.
     pub fn driving(&self) -> Vec<String> {
         self.network.as_ref().map_or_else(Vec::new, |network| network.driving().to_vec())
     }

@@ -1,4 +1,4 @@
-//! Lines of a server at its start that say who may use its volumes.
+//! Lines at the start of a server about access to its volumes.
 
 use std::net::SocketAddr;
 
@@ -7,8 +7,8 @@ use ::serve::{Export, Protocol, ServeConfig};
 /// Volumes that are named in a line.
 const NAMED_MAX: usize = 8;
 
-/// A line about volumes that anybody may write, and one about those that a list for one protocol
-/// closes over another.
+/// A line about volumes that any host may write, and one about those that are restricted over one
+/// protocol only.
 pub fn lines(config: &ServeConfig) -> Vec<String> {
     let doors = [
         (Protocol::Iscsi, &config.iscsi),
@@ -65,7 +65,7 @@ fn names(exports: &[&Export]) -> String {
         None => export.target.clone(),
     };
     let mut named: Vec<String> = exports.iter().map(name).collect();
-    // Several LUNs have one name.
+    // Several LUNs may have one name.
     named.dedup();
     let more = named.len().saturating_sub(NAMED_MAX);
     named.truncate(NAMED_MAX);

@@ -1,5 +1,5 @@
-//! The journal of a sweep on disk: a line is appended for each run that begins and that ends, and
-//! none is ever changed.
+//! Journal of a sweep on disk: a line is appended for each start and end of a run, and no line is
+//! ever changed.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,14 +13,14 @@ use stats::sweep::journal::{Entry, Event, Journal};
 /// Name of the journal in the folder of a sweep.
 const NAME: &str = "journal.jsonl";
 
-/// A journal that is written.
+/// A journal open for appending.
 pub struct Kept {
     path: PathBuf,
     file: File,
     journal: Journal,
 }
 
-/// The journal in a folder; `None` where there is none.
+/// The journal in a folder; `None` if there is none.
 pub fn read(folder: &Path) -> Result<Option<Journal>> {
     let path = folder.join(NAME);
     match fs::read(&path) {
@@ -31,8 +31,8 @@ pub fn read(folder: &Path) -> Result<Option<Journal>> {
 }
 
 impl Kept {
-    /// Opens that of a sweep which is new in `folder`, or goes on there. What stood in the journal
-    /// of a sweep that it takes the `place` of goes before it: those runs were made, too.
+    /// Opens the journal of a new or resumed sweep in `folder`. The journal of the replaced sweep
+    /// in `place` is copied first: those runs were made, too.
     pub fn open(folder: &Path, place: &Path, sweep: &Sweep) -> Result<Kept> {
         let (path, old) = (folder.join(NAME), place.join(NAME));
         if !path.exists() && old.is_file() {
@@ -42,7 +42,7 @@ impl Kept {
         let mut file =
             os::append_to(&path).with_context(|| format!("cannot write {}", path.display()))?;
         if known.last().is_some_and(|byte| *byte != b'\n') {
-            // The writer was cut within a line.
+            // The writer was interrupted within a line.
             file.write_all(b"\n").context("cannot write the journal")?;
         }
         let journal = Journal::read(&String::from_utf8_lossy(&known));
@@ -58,12 +58,12 @@ impl Kept {
         &self.journal
     }
 
-    /// A run begins in this folder inside that of the sweep.
+    /// Appends the start of a run in this subfolder of the sweep.
     pub fn begun(&mut self, run: &str) -> Result<()> {
         self.append(Entry { event: Event::Begun, run: run.to_owned(), ..Entry::default() })
     }
 
-    /// Appends the end of a run: the digest of its result, or why it does not count.
+    /// Appends the end of a run: the digest of its result, or the reason why it does not count.
     pub fn ended(&mut self, run: &str, result: &RunResult, digest: &str) -> Result<()> {
         match result.partial.clone().or_else(|| result.momentary()) {
             Some(why) => self.failed(run, &why),
@@ -71,7 +71,7 @@ impl Kept {
         }
     }
 
-    /// Appends the end of a run that was complete when the sweep was cut before this line.
+    /// Appends the end of a complete run whose line is missing because the sweep was interrupted.
     pub fn ended_before(&mut self, run: &str, digest: &str) -> Result<()> {
         let (run, digest) = (run.to_owned(), digest.to_owned());
         self.append(Entry { event: Event::Ended, run, digest, ..Entry::default() })
@@ -83,7 +83,8 @@ impl Kept {
         self.append(Entry { event: Event::Failed, run, why, ..Entry::default() })
     }
 
-    /// One write for a line: a cut leaves the whole of it, or a part at the end.
+    /// Appends a line with one write: an interruption leaves all of it, or a partial line at the
+    /// end.
     fn append(&mut self, entry: Entry) -> Result<()> {
         let line = self.journal.line(entry) + "\n";
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());

@@ -1,4 +1,4 @@
-//! What stands in the folder of a sweep: its document, the results of its runs, and a lock.
+//! Contents of the folder of a sweep: its document, the results of its runs, and a lock.
 
 use std::collections::HashMap;
 use std::fs::{File, TryLockError};
@@ -19,12 +19,12 @@ use crate::{folder, output, report as results};
 
 /// The document in the folder of a sweep.
 pub const DOCUMENT: &str = "sweep.json";
-/// Longest document that is read: that of the largest sweep, with a thousand runs of each of a
-/// thousand cells, has a gigabyte.
+/// Maximum bytes of a document: the largest sweep, with a thousand runs of each of a thousand
+/// cells, has a gigabyte.
 const DOCUMENT_MAX_BYTES: u64 = 4 << 30;
-/// Runs of a sweep whose document is written after each: it has a megabyte.
+/// Maximum runs of a sweep whose document is written after each run: it has a megabyte.
 const SHORT: usize = 1000;
-/// A longer document is written at most for one part in so many of the time.
+/// Writing a longer document uses at most 1/20 of the time.
 const SHARE: u64 = 20;
 
 /// Whether a folder is that of a sweep.
@@ -32,8 +32,8 @@ pub fn is_one(folder: &Path) -> bool {
     folder.join(DOCUMENT).is_file()
 }
 
-/// Keeps others out of the folder. A run that is a process of its own holds the lock too: one that
-/// outlived its sweep is waited for.
+/// Locks the folder against other sweeps. A run in a separate process holds the lock too: the
+/// folder stays locked until a run that outlived its sweep has ended.
 pub fn lock(folder: &Path) -> Result<File> {
     let path = folder.join(folder::LOCK);
     let file = os::append_to(&path);
@@ -51,7 +51,7 @@ pub fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// Takes a sweep up, and says how far it is.
+/// Resumes a sweep, and prints its progress.
 pub fn resume(folder: &Path) -> Result<Sweep> {
     let mut sweep = read_sweep(folder)?;
     let layout = sweep.document().schema_version;
@@ -68,7 +68,7 @@ pub fn resume(folder: &Path) -> Result<Sweep> {
     Ok(sweep)
 }
 
-/// Takes into the journal the ends of runs that were cut before their line.
+/// Appends to the journal the ends of runs that were interrupted before their line.
 pub fn close_open(folder: &Path, sweep: &mut Sweep, journal: &mut journal::Kept) -> Result<()> {
     let runs = sweep.document().cells.iter().flat_map(|cell| cell.whole_runs());
     let is_open = |run: &&CellRun| {
@@ -109,8 +109,7 @@ fn read_sweep(folder: &Path) -> Result<Sweep> {
     Ok(sweep)
 }
 
-/// Reads a sweep with all that was measured, and refuses one whose figures are not those of its
-/// runs.
+/// Reads a sweep with all results, and refuses one whose figures differ from those of its runs.
 pub fn read(folder: &Path) -> Result<SweepResult> {
     let mut sweep = read_sweep(folder)?;
     let document = sweep.document().clone();
@@ -142,7 +141,7 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
         sources.insert(run.folder.clone(), Source { digest, ..Source::of(&result) });
     }
     let journal = match journal::read(folder)? {
-        // Sweeps have one since flushes are apart: without it nothing is known of their runs.
+        // Newer sweeps have a journal: without it nothing is known about their runs.
         None if document.schema_version >= FLUSHES_APART_SINCE => Some(Journal::default()),
         journal => journal,
     };
@@ -150,35 +149,35 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
     Ok(sweep.document().clone())
 }
 
-/// Runs of a sweep that are held against their results: some seconds.
+/// Maximum runs of a sweep that are compared with their results: some seconds.
 const CHECKED_RUNS: usize = 2000;
 
-/// The document of a sweep as it grows.
+/// Document of a growing sweep.
 pub struct Index<'a> {
     folder: &'a Path,
     clock: Clock,
-    /// When it was written, and how long that took.
+    /// Time of the last write, and its duration.
     written: Nanos,
     took: Nanos,
 }
 
 impl<'a> Index<'a> {
-    /// In a folder.
+    /// Creates the index of a sweep in a folder.
     pub fn new(folder: &'a Path) -> Index<'a> {
         let clock = Clock::get();
         Index { folder, clock, written: clock.now(), took: Nanos(0) }
     }
 
-    /// Writes it, a long one unless that would take more than a small part of the time: that of a
-    /// hundred thousand cells has a hundred megabytes. What it lacks after a cut is read from the
-    /// results.
+    /// Writes the document, a long one only if that is a small part of the elapsed time: a hundred
+    /// thousand cells have a hundred megabytes. Runs missing after an interruption are read from
+    /// their results.
     pub fn keep(&mut self, sweep: &mut Sweep) -> Result<()> {
         let since = self.clock.now().since(self.written);
         let is_short = sweep.progress().1 <= SHORT;
         if is_short || since.0 > SHARE * self.took.0 { self.write(sweep) } else { Ok(()) }
     }
 
-    /// Writes it.
+    /// Writes the document.
     pub fn write(&mut self, sweep: &mut Sweep) -> Result<()> {
         let begin = self.clock.now();
         folder::write_file(&self.folder.join(DOCUMENT), |out| {

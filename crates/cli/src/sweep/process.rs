@@ -1,4 +1,4 @@
-//! A run of a sweep as a process of its own.
+//! A run of a sweep in a separate process.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -19,11 +19,11 @@ use crate::exit::UsageError;
 use crate::folder::Folder;
 use crate::{folder, output, report};
 
-/// How often the process and the user are looked after.
+/// Interval at which the process and stop requests are polled.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Runs `job` by a program, this one anew if none is named, and reads the result from its folder.
-/// The process holds `lock` until its end, also when it outlives its parent.
+/// Runs `job` with a program, this one by default, and reads the result from its folder. The
+/// process holds `lock` until its end, also when it outlives its parent.
 pub fn run(
     job: &JobSpec,
     folder: &Path,
@@ -36,7 +36,7 @@ pub fn run(
     let result = folder.join("result.json");
     let opened = os::Folder::open_trusted(&folder);
     match opened.and_then(|folder| folder.remove(Path::new("result.json"))) {
-        // What a run before has left is not the result of this one.
+        // The result of an earlier run must not be mistaken for this one's.
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
             return Err(error).with_context(|| format!("cannot remove {}", result.display()));
         }
@@ -57,7 +57,7 @@ pub fn run(
         if stop.asked() > told {
             told = stop.asked();
             let pid = Pid::from_child(&child);
-            // It may have ended by now: then there is nobody to tell.
+            // The process may have ended already; then the signal has no receiver.
             let _ = kill_process(pid, Signal::INT);
         }
         std::thread::sleep(POLL);
@@ -80,7 +80,7 @@ fn command(
     let program = program.map_or_else(ours, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
     command.arg("run").arg(folder.join("job.toml")).arg("--out").arg(folder);
-    // Its job is there already.
+    // The folder already has the job file.
     command.arg("--replace");
     if !allowed.cores.is_empty() {
         let cores: Vec<String> = allowed.cores.iter().map(usize::to_string).collect();
@@ -98,7 +98,7 @@ fn command(
     if drive.no_cold_reads {
         command.arg("--no-cold-reads");
     }
-    // In a group of its own: Ctrl-C comes to us, and from us once.
+    // A separate process group: Ctrl-C reaches only this process, which forwards it once.
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
     match &drive.json_lines {
         Some(path) if path.as_os_str() == "-" => {
@@ -111,7 +111,7 @@ fn command(
     Ok(command)
 }
 
-/// Passes on what the process says; ends with its last line.
+/// Forwards the process's messages; returns the last line.
 fn last_words(child: &mut Child) -> std::thread::JoinHandle<String> {
     let out = child.stderr.take().expect("it was asked for");
     std::thread::spawn(move || {

@@ -1,5 +1,4 @@
-//! A sweep of one cell whose runs are made in turn with those of another one, each by a process of
-//! its own.
+//! A sweep of one cell whose runs alternate with those of another one, each in a separate process.
 
 use std::path::{Path, PathBuf};
 
@@ -21,13 +20,13 @@ use crate::{report as results, show};
 /// Side of a comparison.
 #[derive(Clone, Debug)]
 pub struct Side {
-    /// Job that is run.
+    /// Job to run.
     pub job: JobSpec,
     /// Flags of the run.
     pub drive: Drive,
     /// Permissions.
     pub allowed: Allowed,
-    /// Program that runs it, if not this one.
+    /// Program that runs the job, if not this one.
     pub program: Option<PathBuf>,
 }
 
@@ -38,7 +37,7 @@ pub struct Turn<'a> {
 }
 
 impl Side {
-    /// Plans the sweep, with so many runs. Nothing is made for one that is refused.
+    /// Plans the sweep with the given number of runs. A refused sweep leaves no files.
     pub fn sweep(&self, repeats: u32) -> Result<Sweep> {
         let (seed, repeat_as) = (self.job.seed, RepeatAs::Process);
         let plan = SweepPlan { repeats, seed, repeat_as, ..SweepPlan::default() };
@@ -51,7 +50,7 @@ impl Side {
 }
 
 impl<'a> Turn<'a> {
-    /// Begins a sweep in its place.
+    /// Starts a sweep in its place.
     pub fn begin(
         side: &'a Side,
         mut sweep: Sweep,
@@ -88,7 +87,7 @@ impl<'a> Turn<'a> {
         whole.map(|run| Ok((run.repeat, read(&folder.join(&run.folder))?))).collect()
     }
 
-    /// Says what figures equal runs did not keep.
+    /// Records the figures that differed between identical runs.
     pub fn set_unkept(&mut self, unkept: Vec<String>) -> Result<()> {
         self.sweep.set_unkept(unkept);
         self.runs.index.write(&mut self.sweep)

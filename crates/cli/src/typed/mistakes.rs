@@ -1,7 +1,7 @@
-//! Typing mistakes in command lines: what the parser does not know, and what was probably meant.
+//! Typing mistakes in command lines: unknown words, and suggestions for them.
 //!
-//! The parser finds long words that are nearly right by itself, but no short ones and no exchanged
-//! letters: of `rnu` the parser says only that there is no such command.
+//! The parser itself suggests corrections of long words, but not of short ones or transposed
+//! letters: for `rnu` the parser only reports an unknown command.
 
 use block::nearest;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -9,7 +9,7 @@ use clap::{Command, ValueEnum};
 
 use crate::args::Color;
 
-/// Adds the word that was probably meant to an error that has none.
+/// Adds a suggestion to an error that has none.
 pub fn add_tip(error: &mut clap::Error, program: &Command, words: &[String]) {
     let command = named(program, words);
     let (wrong, tip) = match error.kind() {
@@ -39,12 +39,12 @@ pub fn add_tip(error: &mut clap::Error, program: &Command, words: &[String]) {
     };
     if let Some(meant) = meant {
         error.insert(tip, ContextValue::String(meant));
-        // How a value is passed that looks like an option: it is not meant to be one.
+        // Removes the hint about passing a value that looks like an option: no such value is valid.
         error.remove(ContextKind::Suggested);
     }
 }
 
-/// The option that was meant: one with nearly this name, or one whose second dash is missing.
+/// Suggested option: one with a similar name, or one whose second dash is missing.
 fn option(command: &Command, wrong: &str, words: &[String]) -> Option<String> {
     let visible = command.get_arguments().filter(|arg| !arg.is_hide_set());
     let names: Vec<&str> = visible
@@ -61,7 +61,7 @@ fn option(command: &Command, wrong: &str, words: &[String]) -> Option<String> {
     names.contains(&name).then(|| format!("--{name}"))
 }
 
-/// The command that the words name, as far as they name one.
+/// The command that the words name, as far as they match.
 fn named<'a>(program: &'a Command, words: &[String]) -> &'a Command {
     let mut found = program;
     for word in words.iter().skip(1).filter(|word| !word.starts_with('-')) {
@@ -73,7 +73,7 @@ fn named<'a>(program: &'a Command, words: &[String]) -> &'a Command {
     found
 }
 
-/// The choice of colour among words that are not parsed yet.
+/// Colour choice in unparsed words.
 pub fn color(words: &[String]) -> Color {
     let flag = words.iter().position(|word| word == "--color");
     let behind = flag.and_then(|at| words.get(at + 1)).map(String::as_str);

@@ -1,4 +1,5 @@
-//! As much of HTTP as browsers and collectors need to read: one request of a connection, GET only.
+//! The part of HTTP that browsers and collectors need: one request per connection, GET and HEAD
+//! only.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -17,27 +18,27 @@ use super::token::Token;
 
 /// Longest request.
 const REQUEST_MAX: usize = 8 << 10;
-/// Time for all of a request, and for a peer that reads nothing of an answer.
+/// Time limit for a complete request, and for a peer that reads nothing of a response.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// Time for all of an answer, however slowly it is read.
+/// Time limit for a complete response, however slowly it is read.
 const ANSWER: Nanos = Nanos::from_secs(30);
-/// How often a stream says that it is there when nothing is new.
+/// Interval of keep-alive messages of an idle stream.
 const STILL: Duration = Duration::from_secs(1);
-/// Bytes that this end keeps of what a viewer does not read: the kernel's least.
+/// Maximum unsent bytes for a viewer: the kernel's minimum.
 const UNREAD_BYTES: usize = 4 << 10;
-/// Comments at the beginning of a stream, more than the kernel of a viewer keeps by default, and a
-/// piece of them behind each event: a viewer that reads nothing is known by them, though an event
-/// has less than a kilobyte. The pieces are small, as a kernel whose program reads much at once
-/// makes room for more.
+/// Padding of a stream: comments at its start, more than a viewer's kernel buffers by default, and
+/// a piece after each event. The padding exposes a viewer that reads nothing, although an event has
+/// less than a kilobyte. The pieces are small, because a kernel whose program reads much at once
+/// enlarges its buffer.
 const PADDING_BYTES: usize = 192 << 10;
 const PIECE_BYTES: usize = 4 << 10;
 const PIECE_PAUSE: Duration = Duration::from_millis(5);
-/// So many bytes at least show whether a viewer reads.
+/// Minimum bytes that show whether a viewer reads.
 const TELLING_BYTES: u64 = 1000;
 /// Stack of a connection's thread.
 const STACK: usize = 256 << 10;
 
-/// Answers on threads of its own until the process ends.
+/// Starts threads that answer requests until the process ends.
 pub(super) fn start(
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -47,7 +48,7 @@ pub(super) fn start(
     let here = listener.local_addr()?;
     let accept = move || {
         for stream in listener.incoming() {
-            // A peer that left, or too many open files: the next may do better.
+            // The peer left, or there are too many open files: the next accept may succeed.
             let Ok(stream) = stream else {
                 thread::sleep(Duration::from_millis(100));
                 continue;
@@ -55,10 +56,10 @@ pub(super) fn start(
             let (shared, token) = (Arc::clone(&shared), token.clone());
             let Ok(place) = places.take(&stream) else { continue };
             let serve = move || {
-                // Who went away needs no answer.
+                // A client that closed the connection needs no answer.
                 let _ = serve(&stream, here, &shared, (token.as_ref(), &place));
             };
-            // Without a thread, the connection and its place are dropped.
+            // If no thread can be started, the connection and its slot are dropped.
             let _ = named("watcher").stack_size(STACK).spawn(serve);
         }
     };
@@ -69,7 +70,7 @@ fn named(name: &str) -> thread::Builder {
     thread::Builder::new().name(name.to_owned())
 }
 
-/// What was asked for.
+/// A parsed request.
 #[derive(Debug, Default, PartialEq)]
 struct Request {
     method: String,
@@ -127,7 +128,7 @@ fn serve(
     }
 }
 
-/// Why a request gets nothing.
+/// Status and reason if a request is refused.
 fn refused(
     request: &Request,
     here: SocketAddr,
@@ -141,7 +142,8 @@ fn refused(
             let knows = request.token.as_ref().is_some_and(|said| token.is(said));
             (!knows).then_some((401, "give the token: ?token=… or Authorization: Bearer …\n"))
         }
-        // A page of elsewhere may have a name that leads here; no browser says that name of itself.
+        // A page of another origin may have a DNS name that resolves here; its browser sends that
+        // name as the host.
         None if here.ip().is_loopback() => {
             let is_own = request.host.as_deref().is_none_or(is_loopback);
             (!is_own).then_some((403, "ask for localhost or 127.0.0.1\n"))
@@ -150,7 +152,7 @@ fn refused(
     }
 }
 
-/// Whether a host of a request is this one by name or number.
+/// Whether the host of a request is a loopback name or address.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((inside, _)) => inside,
@@ -160,13 +162,13 @@ fn is_loopback(host: &str) -> bool {
     is_number || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Reads a request up to the empty line; `None` if it is none.
+/// Reads a request up to the empty line; `None` if it is invalid.
 fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     let (clock, mut text) = (Clock::get(), Vec::new());
     let end = clock.now() + PATIENCE;
     let mut part = [0; 1024];
     while text.len() < REQUEST_MAX && !text.windows(4).any(|end| end == b"\r\n\r\n") {
-        // However many bytes come meanwhile.
+        // The limit holds however slowly the bytes arrive.
         stream.set_read_timeout(Some(left(&clock, end)?))?;
         let count = stream.read(&mut part)?;
         if count == 0 {
@@ -177,7 +179,7 @@ fn read(mut stream: &TcpStream) -> io::Result<Option<Request>> {
     Ok(parse(&text))
 }
 
-/// The time left until `end`; an error afterwards.
+/// Time left until `end`; an error afterwards.
 fn left(clock: &Clock, end: Nanos) -> io::Result<Duration> {
     let left = end.since(clock.now());
     if left == Nanos(0) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(duration(left)) }
@@ -187,7 +189,7 @@ fn duration(time: Nanos) -> Duration {
     Duration::from_nanos(time.0)
 }
 
-/// Writes all of it within a time, unless the other end reads nothing for [`PATIENCE`].
+/// Writes all bytes within `limit`, unless the peer reads nothing for [`PATIENCE`].
 fn write(mut stream: &TcpStream, mut bytes: &[u8], limit: Nanos) -> io::Result<()> {
     let clock = Clock::get();
     let end = clock.now() + limit;
@@ -233,7 +235,7 @@ fn parse(text: &[u8]) -> Option<Request> {
     Some(request)
 }
 
-/// What browsers are held to: nothing of elsewhere, in no frame, nothing kept.
+/// Security headers for browsers: no other origin, no frame, no cache.
 const HEAD: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
                     Referrer-Policy: no-referrer\r\nX-Frame-Options: DENY\r\n\
                     Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
@@ -259,7 +261,7 @@ fn answer(stream: &TcpStream, code: u16, kind: &str, body: &str, is_head: bool) 
     if is_head { Ok(()) } else { write(stream, body.as_bytes(), ANSWER) }
 }
 
-/// Sends what is new as soon as it is, until the other end is gone or reads no more.
+/// Sends each change as soon as it happens, until the peer is gone or stops reading.
 fn events(stream: &TcpStream, shared: &Shared) -> io::Result<()> {
     os::keep_unsent(stream, UNREAD_BYTES)?;
     let head = format!(
@@ -297,16 +299,17 @@ fn pad(stream: &TcpStream, pieces: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a viewer reads: if so, the room that its kernel tells of moves on with what is sent.
+/// Detects whether a viewer reads: if so, the receive window of its kernel advances with the sent
+/// bytes.
 #[derive(Default)]
 struct Reader {
     sent: u64,
-    /// Times of the last [`PATIENCE`], with what was sent until then and the room.
+    /// Times of the last [`PATIENCE`], with the bytes sent until then and the window.
     marks: VecDeque<(Nanos, u64, u64)>,
 }
 
 impl Reader {
-    /// Notes what was sent; `false` if less than half of what the last seconds brought was read.
+    /// Records sent bytes; `false` if less than half of the last seconds' bytes were read.
     fn reads(&mut self, now: Nanos, sent: u64, room: Option<u64>) -> bool {
         let Some(room) = room else { return true };
         self.sent += sent;
@@ -352,7 +355,7 @@ mod test {
 
     #[test]
     fn who_reads_no_more_is_known_within_seconds() {
-        // Bytes of each second, and the share of them by which the room moves on.
+        // Bytes of each second, and the share of them by which the window advances.
         let left_after = |bytes: u64, share: f64| {
             let (mut reader, mut room) = (Reader::default(), 60_000.0);
             (0..100_u64).find(|second| {

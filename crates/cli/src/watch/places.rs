@@ -1,22 +1,22 @@
-//! Connections to the page: each has a place, so that nobody can shut out the others.
+//! Slots for connections to the page, so that no client can shut out the others.
 //!
-//! A client that has not asked yet, or is being answered, has a place for a few seconds. If all of
-//! these are taken, the one that has waited longest at the address with most of them gives it up to
-//! the next. Streams last, so they have places of their own, of which an address has a share; where
-//! a token is needed, only clients that know it get so far.
+//! A client that has not sent its request yet, or is being answered, has a slot for a few seconds.
+//! If all of these are in use, the next client replaces the one that has waited longest at the
+//! address with the most of them. Streams last, so they have separate slots, of which an address
+//! has a share; if a token is required, only clients that know it get one.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections that ask or are being answered.
+/// Maximum connections that send a request or are being answered.
 const ASKING_MAX: usize = 64;
-/// Streams at once.
+/// Maximum concurrent streams.
 pub(super) const STREAMS_MAX: usize = 32;
-/// Streams at once of one address.
+/// Maximum concurrent streams of one address.
 const STREAMS_OF_ONE_MAX: usize = 24;
 
-/// All places.
+/// All slots.
 #[derive(Clone, Default)]
 pub(super) struct Places(Arc<Mutex<Taken>>);
 
@@ -34,14 +34,14 @@ struct Guest {
     is_stream: bool,
 }
 
-/// A place that is given up when it is dropped.
+/// A slot that is released on drop.
 pub(super) struct Place {
     places: Places,
     number: u64,
 }
 
 impl Places {
-    /// A place for a connection; another one may be closed for it.
+    /// Assigns a slot to a connection; another connection may be closed for it.
     pub(super) fn take(&self, stream: &TcpStream) -> std::io::Result<Place> {
         let (address, stream) = (neighbourhood(stream.peer_addr()?.ip()), stream.try_clone()?);
         let mut taken = self.taken();
@@ -60,8 +60,8 @@ impl Places {
 }
 
 impl Taken {
-    /// Closes the oldest of those that ask at the address with most of them, or at any with as
-    /// many: whoever has just come is not closed for the next.
+    /// Closes the oldest request at the address with the most, or at any with as many: a new
+    /// connection is not closed for the next.
     fn close_one(&mut self) {
         let mut counts: HashMap<IpAddr, usize> = HashMap::new();
         let asking = self.guests.iter().filter(|guest| !guest.is_stream);
@@ -75,7 +75,7 @@ impl Taken {
 }
 
 impl Place {
-    /// Makes it the place of a stream; `false` if there is none left, or none for its address.
+    /// Converts the slot to one for a stream; `false` if none is left, or none for its address.
     pub(super) fn becomes_stream(&self) -> bool {
         let mut taken = self.places.taken();
         let Some(at) = taken.guests.iter().position(|guest| guest.number == self.number) else {
@@ -96,7 +96,7 @@ impl Drop for Place {
     }
 }
 
-/// Addresses that count as one: of IPv6 those of a network, which is what a subscriber has.
+/// Addresses that count as one: for IPv6 a /64 network, which one subscriber has.
 fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -111,7 +111,7 @@ mod test {
 
     use super::*;
 
-    /// Connections, and the places that they have.
+    /// Connections and their slots.
     fn connected(places: &Places, count: usize) -> Vec<(TcpStream, Place)> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let one = |_| {
@@ -160,7 +160,7 @@ mod test {
         let become_streams =
             |all: &[(TcpStream, Place)]| all.iter().filter(|(_, one)| one.becomes_stream()).count();
         assert_eq!(become_streams(&all), STREAMS_OF_ONE_MAX);
-        // They are no longer in the way of those who ask.
+        // Streams no longer use slots of requests.
         let others = connected(&places, ASKING_MAX - STREAMS_MAX + STREAMS_OF_ONE_MAX);
         assert_eq!(places.taken().guests.len(), ASKING_MAX + STREAMS_OF_ONE_MAX);
         let address = "192.0.2.1".parse().unwrap();

@@ -1,4 +1,4 @@
-//! The word that who watches must know.
+//! Access token of viewers.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use job::formats::read_text;
 
 use crate::exit::{UsageError, of_file};
 
-/// A token. It is never printed.
+/// A token. Tokens are never printed.
 #[derive(Clone)]
 pub(super) struct Token(String);
 
-/// Shorter ones can be guessed.
+/// Minimum length: shorter tokens can be guessed.
 const LEAST: usize = 16;
 
 impl Token {
@@ -31,7 +31,7 @@ impl Token {
         Ok(Token(token.to_owned()))
     }
 
-    /// Whether somebody knows it. The time that takes says nothing of where a guess was wrong.
+    /// Compares a token in constant time, which does not reveal where a guess was wrong.
     pub(super) fn is(&self, said: &str) -> bool {
         let (own, said) = (self.0.as_bytes(), said.as_bytes());
         let differ = own.iter().zip(said).fold(0, |all, (a, b)| all | (a ^ b));

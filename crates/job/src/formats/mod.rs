@@ -1,7 +1,7 @@
 //! Job files of other tools, read as jobs of ours.
 //!
-//! A file is never run half understood: an error names file, line and the offending text, and a
-//! [`Reading`] says which settings were refused, come out differently, or do not matter.
+//! No file is run if it is understood in part only: an error names file, line and the offending
+//! text, and a [`Reading`] lists settings that were refused, have a different effect, or have none.
 
 pub mod fio;
 pub mod icf;

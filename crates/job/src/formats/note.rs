@@ -1,4 +1,4 @@
-//! What a reader says about a file: where it stands, what it means, what is not done.
+//! Messages of a reader about a file: location, text, and treatment of a setting.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -7,9 +7,9 @@ use std::sync::Arc;
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// The file as it was named.
+    /// Name of the file, as given.
     pub file: Arc<str>,
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub line: u32,
 }
 
@@ -19,41 +19,41 @@ impl fmt::Display for Location {
     }
 }
 
-/// A file that cannot be read: where, the offending text, and what would be right.
+/// Error for a file that cannot be read: location, offending text, and remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {}{why}", quoted(.text))]
 pub struct FormatError {
-    /// Where.
+    /// Location of the text.
     pub at: Location,
-    /// The text that is to blame, at most [`SHOWN_CHARS`] of it.
+    /// Offending text, at most [`SHOWN_CHARS`] of it.
     pub text: String,
-    /// What is wrong, and the remedy.
+    /// Reason, and the remedy.
     pub why: String,
 }
 
-/// So much of an offending line is shown.
+/// Maximum number of characters to show of an offending line.
 pub const SHOWN_CHARS: usize = 80;
 
 impl FormatError {
-    /// An error at `at` about `text`.
+    /// Creates an error at `at` about `text`.
     pub fn new(at: &Location, text: &str, why: impl Into<String>) -> FormatError {
         FormatError { at: at.clone(), text: shown(text), why: why.into() }
     }
 }
 
-/// What becomes of a setting that is not taken as it stands.
+/// Treatment of a setting that is not applied unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Treatment {
-    /// The file is not run because of it.
+    /// The setting prevents the run.
     Refused,
-    /// It is run, and does something else than its author's tool would do.
+    /// The setting has another effect than in its author's tool.
     Differs,
-    /// It is left out, and the load is the same without it.
+    /// The setting is ignored, and the load is the same without it.
     Ignored,
 }
 
 impl Treatment {
-    /// The word for it.
+    /// Returns the word for the treatment.
     pub fn word(self) -> &'static str {
         match self {
             Treatment::Refused => "refused",
@@ -63,26 +63,27 @@ impl Treatment {
     }
 }
 
-/// A setting that is not taken as it stands.
+/// Note on a setting that is not applied unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// Where it stands.
+    /// Location of the setting.
     pub at: Location,
-    /// The setting.
+    /// Text of the setting.
     pub text: String,
-    /// What becomes of it.
+    /// Treatment of the setting.
     pub treatment: Treatment,
-    /// Why, and the remedy where there is one.
+    /// Reason, and the remedy if there is one.
     pub why: String,
 }
 
 impl Note {
-    /// A note about `text` at `at`.
+    /// Creates a note about `text` at `at`.
     pub fn new(at: &Location, text: &str, treatment: Treatment, why: impl Into<String>) -> Note {
         Note { at: at.clone(), text: shown(text), treatment, why: why.into() }
     }
 
-    /// It without the word for its treatment: as the one reason why a file is refused.
+    /// Returns the note without the word for its treatment: as the only reason why a file is
+    /// refused.
     pub fn reason(&self) -> String {
         format!("{}: {}{}", self.at, quoted(&self.text), self.why)
     }
@@ -94,7 +95,7 @@ impl fmt::Display for Note {
     }
 }
 
-/// Notes in the order in which they were taken, each once.
+/// Notes in order, each once.
 #[derive(Clone, Debug, Default)]
 pub struct Notes {
     all: Vec<Note>,
@@ -102,14 +103,14 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Takes a note, unless it was taken before.
+    /// Adds a note, unless it was added before.
     pub fn take(&mut self, note: Note) {
         if self.seen.insert(note.clone()) {
             self.all.push(note);
         }
     }
 
-    /// All of them.
+    /// Returns all notes.
     pub fn into_vec(self) -> Vec<Note> {
         self.all
     }
@@ -123,12 +124,12 @@ impl FromIterator<Note> for Notes {
     }
 }
 
-/// What is said before the reason; a file may also lack something.
+/// Returns the quoted text before the reason; empty if the file lacks something.
 fn quoted(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("`{text}`: ") }
 }
 
-/// The beginning of a text, without control characters: it goes to a terminal.
+/// Returns the beginning of a text, without control characters, for a terminal.
 fn shown(text: &str) -> String {
     let mut chars = text.trim().chars().map(|c| if c.is_control() { '·' } else { c });
     let mut shown: String = chars.by_ref().take(SHOWN_CHARS).collect();

@@ -1,107 +1,107 @@
-//! What reading a file comes to.
+//! Result of reading a file.
 
 use crate::formats::note::{Note, Treatment};
 use crate::spec::JobSpec;
 
-/// A file that was read: what would run, and what of it is not taken as it stands.
+/// A file that was read: its job, and the notes on settings that are not applied unchanged.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reading {
-    /// What would run; `None` when a setting is refused.
+    /// Job of the file; `None` if a setting is refused.
     pub job: Option<JobSpec>,
-    /// Processors for the workers; empty when the file does not say.
+    /// CPUs for the workers; empty if the file does not name any.
     pub cores: Vec<usize>,
-    /// What is refused, differs or is ignored, in the order of the file.
+    /// Notes on settings that are refused, differ or are ignored, in the order of the file.
     pub notes: Vec<Note>,
 }
 
 impl Reading {
-    /// The notes of one treatment.
+    /// Returns the notes of one treatment.
     pub fn notes_of(&self, treatment: Treatment) -> impl Iterator<Item = &Note> {
         self.notes.iter().filter(move |note| note.treatment == treatment)
     }
 }
 
-/// What stores, in the words of a file. The caller makes the URI of a volume of it.
+/// Storage as a file describes it. The caller converts it to the URI of a volume.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Storage {
     /// A file or block device.
     File {
-        /// Where it is.
+        /// Path.
         path: String,
-        /// Length of a block; its own if not said.
+        /// Block size in bytes; the device's own if not given.
         block_bytes: Option<u32>,
-        /// Made with this size when it is not there.
+        /// Size in bytes with which a missing file is created.
         size_bytes: Option<u64>,
-        /// Around the page cache, or through it.
+        /// True for direct I/O, false for the page cache.
         direct: bool,
-        /// We poll the device for completions.
+        /// True if the device is polled for completions.
         iopoll: bool,
-        /// A thread of the kernel polls for submissions.
+        /// True if a kernel thread polls for submissions.
         sqpoll: bool,
     },
-    /// Nothing: answers at once.
+    /// No storage: completes I/Os at once.
     Nothing {
-        /// Capacity.
+        /// Capacity in bytes.
         size_bytes: u64,
-        /// Length of a block.
+        /// Block size in bytes.
         block_bytes: u32,
     },
-    /// Nothing, and each I/O is a system call that moves no data.
+    /// No storage: each I/O is a system call that moves no data.
     Calls {
-        /// Capacity.
+        /// Capacity in bytes.
         size_bytes: u64,
-        /// Which call: its kind, bytes for each file, and path, with commas between.
+        /// Call: its kind, bytes for each file, and path, separated by commas.
         call: String,
     },
-    /// Memory of this process, zeroes at first.
+    /// Memory of this process, initially zeroes.
     Memory {
-        /// Capacity.
+        /// Capacity in bytes.
         size_bytes: u64,
-        /// Length of a block.
+        /// Block size in bytes.
         block_bytes: u32,
-        /// Tells apart those that are alike.
+        /// Name that distinguishes volumes of the same size.
         name: String,
     },
-    /// Several as one, in chunks that go to each in turn.
+    /// Striped volume: chunks are on each part in turn.
     Stripe {
-        /// Bytes of a chunk.
+        /// Size of a chunk in bytes.
         chunk_bytes: u64,
-        /// Two or more.
+        /// Parts, two or more.
         parts: Vec<Storage>,
     },
-    /// The same data on several.
+    /// Mirrored volume.
     Mirror {
-        /// Two or more.
+        /// Legs, two or more.
         legs: Vec<Storage>,
     },
-    /// A volume that names itself.
+    /// A volume named by its URI.
     Uri(String),
-    /// A volume on another host, named part by part.
+    /// A volume on another host, named by its parts.
     Remote(Remote),
 }
 
 impl Storage {
-    /// Nothing in blocks of 512 bytes.
+    /// Returns a volume without storage in blocks of 512 bytes.
     pub(crate) fn nothing(size_bytes: u64) -> Storage {
         Storage::Nothing { size_bytes, block_bytes: 512 }
     }
 }
 
-/// A volume on another host, by what each part of its name says.
+/// A volume on another host, by the parts of its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Remote {
     /// Name or address of the host: an IPv6 address without brackets.
     pub host: String,
     /// Port, from 1.
     pub port: u16,
-    /// Name of the target; empty for the only one that is there.
+    /// Name of the target; empty for the only one of the host.
     pub target: String,
-    /// Number of the volume there, from 1.
+    /// Number of the volume on the target, from 1.
     pub unit: u32,
     /// CRC-32C over headers.
     pub header_digest: bool,
     /// CRC-32C over data.
     pub data_digest: bool,
-    /// What we are called there, if the file says it.
+    /// Name of the initiator, if the file has it.
     pub initiator: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a job file may ask of the host that reads it: other files, variables, the host's size.
+//! Environment of a job file: other files, variables, the host's size.
 
 use std::fs::File;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::spec::{OpenTrace, open_trace};
 
-/// Longest job file in bytes: the longest known has some 30 KiB.
+/// Maximum size of a job file in bytes: the largest known has some 30 KiB.
 pub const FILE_MAX_BYTES: usize = 1 << 20;
 
 /// Reads a file that another names.
@@ -17,7 +17,7 @@ type ReadBytes<'a> = Box<dyn Fn(&Path, usize) -> io::Result<Vec<u8>> + 'a>;
 /// Looks up a variable.
 type Lookup<'a> = Box<dyn Fn(&str) -> Option<String> + 'a>;
 
-/// Everything outside a job file that decides what it means.
+/// Everything outside a job file that affects its meaning.
 pub struct Surroundings<'a> {
     /// Reads an included file.
     pub read: ReadFile<'a>,
@@ -25,18 +25,18 @@ pub struct Surroundings<'a> {
     pub open: Box<OpenTrace<'a>>,
     /// Reads a file of data.
     pub read_bytes: ReadBytes<'a>,
-    /// Value of an environment variable.
+    /// Returns the value of an environment variable.
     pub variable: Lookup<'a>,
-    /// Size of a page.
+    /// Page size in bytes.
     pub page_bytes: u64,
     /// Main memory in MiB.
     pub memory_mib: u64,
-    /// Number of processors.
+    /// Number of CPUs.
     pub cpus: u64,
 }
 
 impl Surroundings<'_> {
-    /// The files and variables of this host, which has so much memory and so many processors.
+    /// Returns the files and variables of this host, with `memory_mib` of memory and `cpus` CPUs.
     pub fn of_host(memory_mib: u64, cpus: u64) -> Surroundings<'static> {
         Surroundings {
             read: Box::new(read_text),
@@ -49,7 +49,8 @@ impl Surroundings<'_> {
         }
     }
 
-    /// No other file, no variable, and the smallest host: the same for everybody.
+    /// Returns an environment with no other file, no variable, and the smallest host: the same
+    /// everywhere.
     pub fn none() -> Surroundings<'static> {
         Surroundings {
             read: Box::new(|_| Err(io::ErrorKind::NotFound.into())),
@@ -63,13 +64,13 @@ impl Surroundings<'_> {
     }
 }
 
-/// Reads a file of ours or of other tools: text, and not longer than [`FILE_MAX_BYTES`]. A mark of
-/// byte order before it is left out.
+/// Reads a file of ours or of other tools: text of at most [`FILE_MAX_BYTES`]. A byte order mark is
+/// skipped.
 pub fn read_text(path: &Path) -> io::Result<String> {
     read_old_text(path, |_| false)
 }
 
-/// The beginning of a file of any bytes. A device or a pipe is none: it may have no end.
+/// Reads the beginning of a binary file. A device or a pipe is an error: it may have no end.
 fn read_bytes(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     use std::io::Read;
     if !std::fs::metadata(path)?.is_file() {
@@ -80,12 +81,12 @@ fn read_bytes(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same of a file that may be older than UTF-8: lines that are `only_words`, as comments and
-/// descriptions are, may hold letters of Windows' western code page.
+/// Reads a text file that may be older than UTF-8: lines that are `only_words`, as comments and
+/// descriptions are, may have letters of Windows' western code page.
 pub fn read_old_text(path: &Path, only_words: impl Fn(&str) -> bool) -> io::Result<String> {
     use std::io::Read;
     let mut bytes = Vec::new();
-    // One byte more than is allowed, so that a device without end is not read to its end.
+    // One byte more than is allowed, so that an endless device is not read to its end.
     open_file(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if bytes.len() > FILE_MAX_BYTES {
@@ -94,7 +95,7 @@ pub fn read_old_text(path: &Path, only_words: impl Fn(&str) -> bool) -> io::Resu
     decode(&bytes, only_words).map_err(wrong)
 }
 
-/// Opens a file to read it. A pipe is refused, as nobody may ever write into it, unless the process
+/// Opens a file for reading. A pipe is refused, as there may never be a writer, unless the process
 /// was started with it.
 pub fn open_file(path: &Path) -> io::Result<File> {
     let own = ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder));
@@ -106,7 +107,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
 }
 
 fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, String> {
-    // What PowerShell writes unless it is told otherwise.
+    // PowerShell writes UTF-16 by default.
     if let [0xff, 0xfe, ..] | [0xfe, 0xff, ..] = bytes {
         return decode_wide(bytes);
     }
@@ -116,7 +117,7 @@ fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, Str
             text.push_str(line);
             continue;
         }
-        // Its letters are the first 256 of all, but for some punctuation.
+        // Letters of this code page are the first 256 of Unicode, except for some punctuation.
         let old: String = line.iter().map(|byte| char::from(*byte)).collect();
         let odd = |c: char| c.is_ascii_control() && c != '\t';
         if old.trim_end().contains(odd) || !only_words(&old) {
@@ -127,7 +128,7 @@ fn decode(bytes: &[u8], only_words: impl Fn(&str) -> bool) -> Result<String, Str
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// UTF-16 behind the mark that says in which order its bytes are.
+/// Decodes UTF-16 after its byte order mark.
 fn decode_wide(bytes: &[u8]) -> Result<String, String> {
     let (mark, bytes) = bytes.split_at(2);
     let unit = |pair: &[u8]| match mark[0] {

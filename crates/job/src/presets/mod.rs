@@ -3,19 +3,19 @@
 /// A job without volumes.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// Its name.
+    /// Name of the preset.
     pub name: &'static str,
-    /// What it is like, in a line.
+    /// Description in one line.
     pub says: &'static str,
-    /// The document of a [`JobSpec`](crate::spec::JobSpec) in TOML. Groups without volumes get
-    /// those of the user; a step called [`PRECONDITION`] ends after two capacities.
+    /// Document of a [`JobSpec`](crate::spec::JobSpec) in TOML. Groups without volumes get those of
+    /// the user; a step named [`PRECONDITION`] ends after two capacities.
     pub job: &'static str,
 }
 
-/// The step that writes a volume twice before it is measured.
+/// Name of the step that writes a volume twice before it is measured.
 pub const PRECONDITION: &str = "precondition";
 
-/// A preset, with what it does; its job is in the file of its name.
+/// A preset with its description; its job is in the file of its name.
 macro_rules! preset {
     ($name:literal, $says:literal) => {
         Preset { name: $name, says: $says, job: include_str!(concat!($name, ".toml")) }
@@ -35,7 +35,7 @@ pub const PRESETS: [Preset; 6] = [
     ),
 ];
 
-/// The preset of a name.
+/// Returns the preset of a name.
 pub fn preset(name: &str) -> Option<&'static Preset> {
     PRESETS.iter().find(|preset| preset.name == name)
 }
@@ -71,7 +71,7 @@ mod test {
             (access.mean_bytes(), access.read_percent(), access.random_percent())
         };
         assert_eq!(shape("oltp-8k"), (8192.0, 70.0, 100.0));
-        // Means of the published tables, summed apart from this code.
+        // Means of the published tables, summed independently of this code.
         let (bytes, read, random) = shape("file-server");
         assert!((bytes - 11_345.92).abs() < 1.0, "{bytes}");
         assert!((read - 80.0).abs() < 1e-9 && (random - 100.0).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! What a worker does to its volume: sizes, mix of operations, places.
+//! I/Os of a worker on its volume: sizes, mix of operations, offsets.
 
 use block::Geometry;
 use serde::{Deserialize, Serialize};
@@ -17,63 +17,65 @@ use crate::trace::Facts;
 
 /// An access specification.
 ///
-/// Its lines are drawn by their shares. What differs between reads and writes (sizes, alignment)
-/// stands in lines of their own with `read_percent` 100 and 0. A trace takes the place of all else.
+/// Lines are drawn by their shares. Differences between reads and writes (sizes, alignment) are in
+/// separate lines with `read_percent` 100 and 0. A trace replaces all other fields.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// What is done, 1 to 4096 lines. Their shares sum up to 100. None where a trace is replayed.
+    /// Lines, 1 to 4096, whose shares sum up to 100. None if a trace is replayed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<Line>,
-    /// What somebody did once is done again.
+    /// Trace to replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Replay>,
-    /// Where random I/Os go.
+    /// Distribution of random offsets.
     #[serde(default, skip_serializing_if = "is_default")]
     pub random: Places,
-    /// Where sequential I/Os go.
+    /// Order of sequential I/Os.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sequential: Walk,
-    /// I/Os in a row from each random place: the first is random, the others follow it.
+    /// Number of sequential I/Os from each random offset: the first is random, the others follow
+    /// it.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub run: u32,
-    /// Sequential reads and sequential writes each follow their own kind. Otherwise each follows
-    /// whatever was done before it.
+    /// True if sequential reads and sequential writes each continue after their own kind. Otherwise
+    /// each continues after the previous I/O of any kind.
     #[serde(default, skip_serializing_if = "is_default")]
     pub apart: bool,
-    /// All I/Os of a run go to the place of the first, not one behind the other.
+    /// True if all I/Os of a run go to the offset of the first, and do not follow each other.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_stays: bool,
-    /// A flush after this many writes; 0 for none.
+    /// Number of writes before a flush; 0 for no flushes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush_every: u32,
-    /// Before each write a trim of the same place. Nobody waits for it before the write, unless
-    /// data are compared.
+    /// True if each write is preceded by a trim of the same offset. The write does not wait for the
+    /// trim, unless data are verified.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trims_first: bool,
-    /// The range is several files, of which one at a time is used.
+    /// Walk over several files in the range, of which one at a time is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<FileWalk>,
-    /// All of it goes on in one zone, then in the next.
+    /// Walk over zones: I/O stays in one zone, then continues in the next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zones: Option<ZoneWalk>,
-    /// It goes on in the zones that the device itself has.
+    /// Zones of the device itself, which the I/O follows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zoned: Option<Zoned>,
 }
 
-/// Most lines: every size of a range from one block to 2 MiB fits.
+/// Maximum number of lines: every size of a range from one block to 2 MiB fits.
 pub(super) const MAX_LINES: usize = 4096;
-/// Most places that are remembered one by one: 512 MiB for each worker.
+/// Maximum number of offsets in a map of visited ones: 512 MiB for each worker.
 const MAP_MAX: u64 = 1 << 32;
 
 impl Access {
-    /// I/Os of one size, with shares of reads and of random places, 0 to 100.
+    /// Creates a specification of I/Os of one size, with shares of reads and of random offsets, 0
+    /// to 100.
     pub fn new(size_bytes: u32, read_percent: f64, random_percent: f64) -> Access {
         Access::of(vec![Line::new(size_bytes, read_percent, random_percent)])
     }
 
-    /// These lines, uniform where they are random and forward where they are not.
+    /// Creates a specification of these lines, with uniform random and forward sequential I/Os.
     pub fn of(lines: Vec<Line>) -> Access {
         Access {
             lines,
@@ -91,17 +93,17 @@ impl Access {
         }
     }
 
-    /// What a trace says.
+    /// Creates the specification of a trace.
     pub fn replaying(replay: Replay) -> Access {
         Access { trace: Some(replay), ..Access::of(Vec::new()) }
     }
 
-    /// What is known of its trace, if it is one that was read.
+    /// Returns the facts about the trace, if it was read.
     fn facts(&self) -> Option<&Facts> {
         Some(self.trace.as_ref()?.trace()?.facts())
     }
 
-    /// Whether it makes sense in itself.
+    /// Checks the specification by itself.
     pub fn check(&self) -> Result<(), AccessError> {
         if let Some(replay) = &self.trace {
             if (Access { trace: None, ..self.clone() }) != Access::of(Vec::new()) {
@@ -134,11 +136,11 @@ impl Access {
         self.random.check()
     }
 
-    /// Whether it fits the part `range` of a volume of this shape.
+    /// Checks that the specification fits the part `range` of a volume of this geometry.
     pub fn fits(&self, range: &Range, geometry: Geometry) -> Result<(), AccessError> {
         self.check()?;
         if let Some(trace) = self.trace.as_ref().and_then(Replay::trace) {
-            // Its volumes one behind the other, each as long as the longest of them.
+            // The trace's volumes are one after the other, each as long as the longest of them.
             let bytes = geometry.bytes() / trace.volumes() as u64;
             let each = Geometry::new(bytes, geometry.block_bytes);
             trace.fits(&[each]).map_err(AccessError::Trace)?;
@@ -162,20 +164,20 @@ impl Access {
         Ok(())
     }
 
-    /// Whether it changes anything on the volume.
+    /// Returns whether the I/Os change data on the volume.
     pub fn writes(&self) -> bool {
         let of_trace = |facts: &Facts| facts.ios[1] + facts.ios[2] > 0;
         self.lines.iter().any(Line::writes) || self.facts().is_some_and(of_trace)
     }
 
-    /// Longest I/O in bytes.
+    /// Returns the largest I/O size in bytes.
     pub fn longest_bytes(&self) -> u32 {
         let longest = |line: &Line| line.size_bytes.max(line.reply_bytes);
         let of_trace = self.facts().map(|facts| facts.longest_bytes);
         self.lines.iter().map(longest).chain(of_trace).max().unwrap_or(0)
     }
 
-    /// Length of every I/O in bytes, if it is one.
+    /// Returns the I/O size in bytes, if it is the same for all.
     pub fn size_bytes(&self) -> Option<u32> {
         if let Some(facts) = self.facts() {
             return facts.size_bytes();
@@ -187,17 +189,17 @@ impl Access {
         self.lines.iter().all(same).then_some(first)
     }
 
-    /// Mean length of an I/O in bytes.
+    /// Returns the mean I/O size in bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.mean(|line| f64::from(line.size_bytes), Facts::mean_bytes)
     }
 
-    /// Share of reads over all lines, 0 to 100.
+    /// Returns the share of reads over all lines, 0 to 100.
     pub fn read_percent(&self) -> f64 {
         self.mean(|line| line.read_percent, Facts::read_percent)
     }
 
-    /// Share of random places over all lines, 0 to 100.
+    /// Returns the share of random offsets over all lines, 0 to 100.
     pub fn random_percent(&self) -> f64 {
         self.mean(|line| line.random_percent, Facts::random_percent)
     }
@@ -210,13 +212,13 @@ impl Access {
         sum / self.lines.iter().map(|line| line.share_percent).sum::<f64>().max(f64::MIN_POSITIVE)
     }
 
-    /// Whether places that were visited are remembered one by one: I/Os of several lengths that
-    /// visit each once.
+    /// Returns whether visited offsets are recorded in a map: for I/Os of several sizes that visit
+    /// each offset once.
     pub fn is_mapped(&self) -> bool {
         self.random == Places::Once && !self.is_uniform()
     }
 
-    /// Whether its I/Os can have a map.
+    /// Returns whether the I/Os can have a map.
     fn fits_map(&self) -> bool {
         let align = self.lines[0].align();
         let fits = |line: &Line| {

@@ -1,64 +1,64 @@
-//! Why an access specification does not fit, and the rules of shares.
+//! Errors of an access specification, and the rules of shares.
 
 use block::print_size;
 
 use super::access::MAX_LINES;
 
-/// How far shares may be from 100: rounded decimals of three lines are allowed.
+/// Maximum deviation of shares from 100: rounded decimals of three lines are allowed.
 const ROUNDING: f64 = 0.1;
 
-/// Why an access specification does not fit.
+/// Reason why an access specification does not fit.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AccessError {
-    /// No line.
+    /// Invalid number of lines.
     #[error("an access specification has 1 to {MAX_LINES} lines, not {0}")]
     Lines(usize),
-    /// No length.
+    /// Size of 0.
     #[error("the size of an I/O must not be 0")]
     Empty,
-    /// Longer than a buffer may be.
+    /// Size above the maximum of a buffer.
     #[error("an I/O of {} is longer than 16m", print_size(u64::from(*.0)))]
     TooLong(u32),
-    /// Not whole blocks.
+    /// Size that is no whole number of blocks.
     #[error("{what} of {bytes} bytes is not a multiple of the volume's block of {block} bytes")]
     NotWholeBlocks {
         /// "a size", "an alignment" or "a reply".
         what: &'static str,
-        /// The value.
+        /// Value in bytes.
         bytes: u32,
-        /// The volume's block.
+        /// Block size of the volume in bytes.
         block: u32,
     },
-    /// The range is smaller than one I/O.
+    /// Range smaller than one I/O.
     #[error("a volume of {volume} bytes is smaller than one I/O of {size} bytes")]
     VolumeTooSmall {
-        /// Bytes of the range that may be used.
+        /// Bytes of the usable range.
         volume: u64,
-        /// Length of an I/O.
+        /// I/O size in bytes.
         size: u32,
     },
-    /// Not a share.
+    /// Value that is no share.
     #[error("{what} must be 0 to 100 percent, not {value}")]
     NotAShare {
-        /// Which.
+        /// Name of the value.
         what: &'static str,
         /// The value.
         value: f64,
     },
-    /// Shares that do not make a whole.
+    /// Shares that do not sum up to 100.
     #[error("{what} must sum up to 100 percent, not {sum}")]
     NotAWhole {
-        /// Which.
+        /// Name of the shares.
         what: &'static str,
-        /// What they sum up to.
+        /// Sum of the shares.
         sum: f64,
     },
-    /// A number out of its range.
+    /// Value out of its range.
     #[error("{what} must be {range}, not {value}")]
     OutOfRange {
-        /// Which.
+        /// Name of the value.
         what: &'static str,
-        /// What it may be.
+        /// Allowed range.
         range: &'static str,
         /// The value.
         value: f64,
@@ -69,21 +69,21 @@ pub enum AccessError {
     /// An I/O of a trace, with its file and line.
     #[error("{0}")]
     Trace(String),
-    /// Writes to a volume that takes none.
+    /// Writes to a read-only volume.
     #[error("the volume is write-protected, and the job writes")]
     ReadOnly,
 }
 
-/// Whether a percentage is one of a whole.
+/// Checks that a percentage is 0 to 100.
 pub(super) fn share(what: &'static str, value: f64) -> Result<(), AccessError> {
-    // Sums of shares that were rounded end a little beyond.
+    // Sums of rounded shares may exceed 100 slightly.
     match (0.0..=100.0 + 1e-9).contains(&value) {
         true => Ok(()),
         false => Err(AccessError::NotAShare { what, value }),
     }
 }
 
-/// Whether percentages sum up to a whole.
+/// Checks that percentages sum up to 100.
 pub(super) fn whole(what: &'static str, sum: f64) -> Result<(), AccessError> {
     match (sum - 100.0).abs() <= ROUNDING {
         true => Ok(()),

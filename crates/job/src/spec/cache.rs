@@ -1,35 +1,35 @@
-//! What the kernel is told of files that go through its page cache.
+//! Page cache options of files.
 
 use serde::{Deserialize, Serialize};
 
 use super::defaults::is_default;
 
-/// How a group's files stand to the page cache when the run begins. Volumes around it are not
-/// touched.
+/// Page cache options of a group's files at the beginning of the run. Volumes with direct I/O are
+/// not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// What of them is cached and on the device already is dropped first.
+    /// True if cached pages that are already on the device are dropped first.
     #[serde(default, skip_serializing_if = "is_default")]
     pub drop: bool,
-    /// The part of them that is used is read into it first, before all that is measured. Not
-    /// beside `drop`.
+    /// True if the used part of the files is read into the cache before everything that is
+    /// measured. Not together with `drop`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read: bool,
-    /// How they will be used: it decides how far the kernel reads ahead.
+    /// Expected access order, which determines the kernel's read-ahead.
     #[serde(default, skip_serializing_if = "is_default")]
     pub expect: Expect,
 }
 
-/// In which order a file will be used.
+/// Expected access order of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expect {
-    /// Nobody says.
+    /// No expectation.
     #[default]
     Unknown,
-    /// Here and there: the kernel does not read ahead.
+    /// Random: the kernel does not read ahead.
     Random,
-    /// Forward: it reads twice as far ahead.
+    /// Sequential: the kernel doubles its read-ahead.
     Sequential,
 }

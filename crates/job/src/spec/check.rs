@@ -1,4 +1,4 @@
-//! Whether a job makes sense in itself, and what is wrong with it where it does not.
+//! Checks of a job by itself, with their errors.
 
 use super::Line;
 use super::access::{Access, AccessError};
@@ -10,17 +10,17 @@ use super::line::MAX_BYTES;
 use super::when::When;
 use super::workload::{Content, Pacing, Verify, Workload};
 
-/// What is wrong with a job, and where.
+/// Error of a job, with its location.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpecError {
-    /// Too few or too many of something, or a number out of its range.
+    /// Invalid count, or a value out of its range.
     #[error("{at}: {what} must be {range}, not {value}")]
     OutOfRange {
-        /// As "step 2, group 1".
+        /// Location, such as "step 2, group 1".
         at: String,
-        /// Which.
+        /// Name of the value.
         what: &'static str,
-        /// What it may be.
+        /// Allowed range.
         range: &'static str,
         /// The value.
         value: f64,
@@ -28,23 +28,24 @@ pub enum SpecError {
     /// Settings that exclude each other.
     #[error("{at}: {what}")]
     Conflict {
-        /// As "step 2, group 1".
+        /// Location, such as "step 2, group 1".
         at: String,
-        /// What does not go together.
+        /// Incompatible settings.
         what: &'static str,
     },
-    /// The access specification.
+    /// Error of the access specification.
     #[error("{at}: {error}")]
     Access {
-        /// As "step 2, group 1".
+        /// Location, such as "step 2, group 1".
         at: String,
-        /// Why.
+        /// Reason.
         error: AccessError,
     },
 }
 
 impl SpecError {
-    /// The step that it is about and the group in it, counted from 1; `None` for the whole job.
+    /// Returns the number of the step and of the group in it, counted from 1; `None` for the whole
+    /// job.
     pub fn place(&self) -> Option<(usize, Option<usize>)> {
         let (SpecError::OutOfRange { at, .. }
         | SpecError::Conflict { at, .. }
@@ -58,21 +59,21 @@ impl SpecError {
     }
 }
 
-/// Most workers of a step.
+/// Maximum number of workers of a step.
 const MAX_WORKERS: u64 = 65536;
-/// Most I/Os of one worker in flight.
+/// Maximum queue depth of one worker.
 const MAX_OUTSTANDING: u32 = 65536;
-/// Shortest window, in which something can be counted, and longest: a year.
+/// Minimum window in which something can be counted, and maximum: a year.
 const MIN_SECONDS: f64 = 1e-3;
 const MAX_SECONDS: f64 = 366.0 * 86400.0;
 const SECONDS: &str = "1 ms to a year";
-/// Lowest rate of a worker: an I/O a year; and the highest: one each nanosecond, or the bytes of
-/// the longest.
+/// Minimum rate of a worker: an I/O a year; and maximum: one each nanosecond, or the bytes of the
+/// largest size at that rate.
 const MIN_RATE: f64 = 1.0 / MAX_SECONDS;
 const MAX_RATE: f64 = 1e9;
 
 impl JobSpec {
-    /// Whether it makes sense in itself. Volumes may still not fit it: [`Workload::fits`].
+    /// Checks the job by itself. Volumes may still not fit: [`Workload::fits`].
     pub fn check(&self) -> Result<(), SpecError> {
         let seed = self.seed as f64;
         within("the job", "the seed", "below 2^63", seed, self.seed <= i64::MAX as u64)?;
@@ -196,7 +197,8 @@ impl Group {
         }
     }
 
-    /// A place within several volumes that are one is that of none of them.
+    /// Checks that no pattern has offsets if several volumes are one: such an offset is that of
+    /// none of them.
     fn check_places(&self, at: &str) -> Result<(), SpecError> {
         let pattern = &self.workload.content.pattern;
         let places = pattern.as_ref().is_some_and(DataPattern::has_places);
@@ -251,7 +253,7 @@ impl Workload {
         within(at, "limit_ios", "above 0", 0.0, self.limit_ios != Some(0))
     }
 
-    /// What is written, and whether it can be compared.
+    /// Checks the written data, and whether they can be verified.
     fn check_data(&self, at: &str) -> Result<(), SpecError> {
         let conflict = |what| Err(SpecError::Conflict { at: at.to_owned(), what });
         if self.until_full && self.verify.is_some_and(|verify| verify.fill) {
@@ -296,8 +298,8 @@ impl Workload {
         }
     }
 
-    /// Whether what it wrote can be read again in the same order: the places do not depend on what
-    /// else is in flight.
+    /// Returns whether writes can be read back in the same order: their offsets do not depend on
+    /// other I/Os in flight.
     pub fn can_read_back(&self) -> bool {
         let access = &self.access;
         let apart = access.zones.is_some() || access.zoned.is_some() || access.files.is_some();
@@ -307,8 +309,8 @@ impl Workload {
         self.pacing == Pacing::Closed && access.trace.is_none() && !apart && !replies && known
     }
 
-    /// Whether a block that is compared with a pattern holds the same whichever I/O wrote it; why
-    /// not, if it does not.
+    /// Checks that a block that is compared with a pattern has the same content whichever I/O wrote
+    /// it; the error is the reason why not.
     pub fn pattern_fits(&self, pattern: &DataPattern) -> Result<(), &'static str> {
         let lines = &self.access.lines;
         let erases = |line: &Line| line.trim_percent > 0.0 || line.zero_percent > 0.0;
@@ -331,7 +333,7 @@ impl Workload {
     }
 
     fn check_pacing(&self, at: &str) -> Result<(), SpecError> {
-        // The bytes of an I/O, of the shortest and of the longest.
+        // Bytes of the smallest and of the largest I/O.
         let (rate, [least, most]) = match self.pacing {
             Pacing::Closed => return Ok(()),
             Pacing::Ios { per_second, .. } => (per_second, [1.0; 2]),

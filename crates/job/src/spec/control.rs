@@ -1,5 +1,5 @@
-//! What steers a worker while it runs: pauses, demands that end it, a depth that is searched, and
-//! workers that keep to their share.
+//! Control of a running worker: think time, demands that end it, a searched queue depth, and
+//! workers limited to their share.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,109 +7,112 @@ use super::check::{SpecError, within};
 use super::defaults::is_default;
 use super::workload::{Pacing, Workload};
 
-/// Most of a time: a year in microseconds.
+/// Maximum of a time: a year in microseconds.
 const MOST_US: u64 = 366 * 86_400 * 1_000_000;
 
 /// Think time after a number of I/Os: the worker drains, then pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Think {
-    /// How long, above 0 to a year, in microseconds.
+    /// Duration, above 0 to a year, in microseconds.
     pub pause_us: u64,
-    /// Of it the first part is spent with processor time, as by a program that works with what it
-    /// read: at most `pause_us`. A simulated worker only waits.
+    /// Part of the pause spent with CPU time, as by a program that processes data that it read: at
+    /// most `pause_us`. A simulated worker only waits.
     #[serde(default, skip_serializing_if = "is_default")]
     pub spin_us: u64,
-    /// I/Os between two pauses; 0 for any number. Flushes do not count.
+    /// Number of I/Os between two pauses; 0 for any number. Flushes do not count.
     #[serde(default, skip_serializing_if = "is_default")]
     pub after_ios: u32,
-    /// Time between two pauses in microseconds, at most a year; 0 for any. What comes first counts.
+    /// Time between two pauses in microseconds, at most a year; 0 for any. The earlier limit
+    /// counts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub after_us: u64,
-    /// I/Os count when they begin, not when they are done.
+    /// True if I/Os count when they start, not when they complete.
     #[serde(default, skip_serializing_if = "is_default")]
     pub counts_begun: bool,
-    /// With a rate: what would have been due in the pause is left out, not caught up with.
+    /// With a rate: true if I/Os due in the pause are skipped instead of caught up.
     #[serde(default, skip_serializing_if = "is_default")]
     pub shifts_rate: bool,
 }
 
-/// What a worker must keep; else it ends, and the result is a partial one that says why.
+/// Demands that a worker must meet; otherwise it ends, and the result is a partial one with the
+/// reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demands {
-    /// Of reads.
+    /// Demand on reads.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read: Demand,
-    /// Of writes.
+    /// Demand on writes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub write: Demand,
-    /// Of trims.
+    /// Demand on trims.
     #[serde(default, skip_serializing_if = "is_default")]
     pub trim: Demand,
-    /// Rates are means over so many milliseconds, 1 to a year, or more: from I/O to I/O. The ramp
-    /// and the first two seconds of the worker do not count.
+    /// Interval over which rates are averaged, in milliseconds, 1 to a year, or more: from I/O to
+    /// I/O. The ramp and the first two seconds of the worker do not count.
     #[serde(default = "second_ms", skip_serializing_if = "is_second_ms")]
     pub every_ms: u64,
 }
 
-/// What is demanded in one direction.
+/// Demand on one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Demand {
-    /// Fewest bytes per second; 0 for any. A direction of which nothing is done has no rate.
+    /// Minimum bytes per second; 0 for any. A direction without I/O has no rate.
     #[serde(default, skip_serializing_if = "is_default")]
     pub bytes_per_second: u64,
-    /// Fewest I/Os per second; 0 for any.
+    /// Minimum I/Os per second; 0 for any.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ios_per_second: u64,
-    /// Longest latency of any I/O in microseconds; 0 for any.
+    /// Maximum latency of any I/O in microseconds; 0 for any.
     #[serde(default, skip_serializing_if = "is_default")]
     pub latency_us: u64,
 }
 
 impl Demands {
-    /// Of reads, writes and trims, each with its word.
+    /// Returns the demands on reads, writes and trims, each with its word.
     pub fn each(&self) -> [(&'static str, Demand); 3] {
         [("reads", self.read), ("writes", self.write), ("trims", self.trim)]
     }
 }
 
-/// The greatest depth at which latencies stay below a target is searched, from 1 to the outstanding
-/// I/Os of the workload.
+/// Search for the greatest queue depth at which latencies stay below a target, from 1 to the
+/// outstanding I/Os of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DepthSearch {
-    /// The target in microseconds, above 0.
+    /// Target latency in microseconds, above 0.
     pub latency_us: u64,
     /// Time at each depth in microseconds, at most a year.
     pub window_us: u64,
     /// Share of the I/Os of a window that must be below the target, 0 to 100.
     #[serde(default = "hundred")]
     pub percent: f64,
-    /// It goes on until the end of the run, and the depth follows. Otherwise the depth stays when
-    /// it is found, one more window at it is measured, and the search stands in no figure.
+    /// True if the search continues until the end of the run, with a varying depth. Otherwise the
+    /// depth is fixed once found, one more window is measured at it, and no figure includes the
+    /// search.
     #[serde(default, skip_serializing_if = "is_default")]
     pub goes_on: bool,
 }
 
-/// Workers of a run with the same number keep their I/Os in proportion to their weights.
+/// Flow control: workers of a run with the same number do I/Os in proportion to their weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flow {
-    /// Which workers belong together.
+    /// Number of the workers that belong together.
     #[serde(default, skip_serializing_if = "is_default")]
     pub id: u32,
-    /// The weight of each worker, 1 to 1000.
+    /// Weight of each worker, 1 to 1000.
     pub weight: u32,
-    /// How long one waits that is beyond its share, in microseconds, when all it has in flight is
-    /// done; with 0 it goes on as soon as the others have caught up.
+    /// Time that a worker beyond its share waits once it has no I/O in flight, in microseconds;
+    /// with 0 it continues as soon as the others have caught up.
     #[serde(default, skip_serializing_if = "is_default")]
     pub sleep_us: u64,
 }
 
 impl Workload {
-    /// Whether something steers it while it runs.
+    /// Returns whether anything controls the running worker.
     pub fn is_steered(&self) -> bool {
         self.think.is_some()
             || self.demands.is_some()
@@ -117,7 +120,7 @@ impl Workload {
             || self.flow.is_some()
     }
 
-    /// Whether what steers it makes sense.
+    /// Checks the control settings.
     pub(super) fn check_control(&self, at: &str) -> Result<(), SpecError> {
         let time = |what, least: u64, us: u64| {
             let range = if least > 0 { "above 0 to a year" } else { "at most a year" };

@@ -1,34 +1,33 @@
-//! A data pattern: bytes that are written again and again, with places of blocks among them.
+//! A data pattern: repeated bytes, with offsets of blocks among them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Longest pattern in bytes.
+/// Maximum length of a pattern in bytes.
 pub const PATTERN_MAX_BYTES: usize = 512;
-/// What the place of a block takes.
+/// Length of the offset of a block, in bytes.
 const PLACE_BYTES: usize = 8;
 
-/// Bytes that are written again and again, from the beginning of each I/O on.
+/// Bytes that are written repeatedly, from the beginning of each I/O on.
 ///
-/// Its text is that of fio: numbers (`0xdeadbeef` as it stands, `-12` and other decimals of 32 bits
-/// with the lowest byte first and without the zeroes above), words (`"abcd"`), and `%o` for the
-/// byte of the volume at which the I/O begins, 8 bytes with the lowest first; one behind the other.
-/// It is 1 to 512 bytes long.
+/// The text is that of fio: numbers (`0xdeadbeef` as is, `-12` and other decimals of 32 bits in
+/// little-endian order without leading zeroes), words (`"abcd"`), and `%o` for the offset of the
+/// I/O on the volume, 8 bytes in little-endian order; concatenated. The pattern has 1 to 512 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataPattern {
     bytes: Arc<[u8]>,
-    /// Where in them places of blocks begin.
+    /// Positions of the offsets of blocks in the bytes.
     places: Arc<[usize]>,
 }
 
 impl DataPattern {
-    /// Reads a text; `file` gives the beginning of what is named in single quotes, as `'name'`.
+    /// Parses a text; `file` returns the beginning of a file named in single quotes, as `'name'`.
     ///
     /// # Errors
     ///
-    /// What cannot be read, and what would be right.
+    /// The part that cannot be parsed, with the remedy.
     pub fn parse(
         text: &str,
         file: &dyn Fn(&str) -> Result<Vec<u8>, String>,
@@ -61,22 +60,22 @@ impl DataPattern {
         Ok(DataPattern { bytes: bytes.into(), places: places.into() })
     }
 
-    /// How long it is: 1 to 512 bytes.
+    /// Returns the length: 1 to 512 bytes.
     pub fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// Whether places of blocks are part of it.
+    /// Returns whether offsets of blocks are part of the pattern.
     pub fn has_places(&self) -> bool {
         !self.places.is_empty()
     }
 
-    /// Whether all blocks of this size hold the same bytes, at any offset in an I/O.
+    /// Returns whether all blocks of this size have the same bytes, at any offset in an I/O.
     pub fn repeats_in(&self, block_bytes: u64) -> bool {
         !self.has_places() && block_bytes.is_multiple_of(self.len_bytes())
     }
 
-    /// Writes an I/O that begins at byte `place` of the volume.
+    /// Fills the data of an I/O that begins at byte `place` of the volume.
     pub fn fill(&self, data: &mut [u8], place: u64) {
         let first = self.bytes.len().min(data.len());
         self.first(&mut data[..first], place);
@@ -88,15 +87,16 @@ impl DataPattern {
         }
     }
 
-    /// The first byte that is another than the pattern says, in data that begin `from` bytes behind
-    /// the beginning of the I/O to `place`: its number in them, and the right one.
+    /// Returns the first byte that differs from the pattern, in data that begin `from` bytes after
+    /// the beginning of the I/O to `place`: its index in the data, and the expected value.
     pub fn difference(&self, data: &[u8], place: u64, from: u64) -> Option<(usize, u8)> {
         let mut once = [0; PATTERN_MAX_BYTES];
         let once = &mut once[..self.bytes.len()];
         self.first(once, place);
         once.rotate_left((from % once.len() as u64) as usize);
         let head = once.len().min(data.len());
-        // All the rest follows from its beginning if each byte is the one a length before it.
+        // The rest follows from the beginning if each byte equals the one a pattern length before
+        // it.
         if data[..head] == once[..head] && data[head..] == data[..data.len() - head] {
             return None;
         }
@@ -107,7 +107,7 @@ impl DataPattern {
         data.iter().enumerate().find_map(wrong)
     }
 
-    /// It once, or so much of it as there is room for.
+    /// Fills in the pattern once, or as much of it as fits.
     fn first(&self, data: &mut [u8], place: u64) {
         data.copy_from_slice(&self.bytes[..data.len()]);
         for at in self.places.iter() {
@@ -119,26 +119,26 @@ impl DataPattern {
     }
 }
 
-/// What stands between two of a quotation mark, and what follows.
+/// Returns the text between two quotation marks, and the rest.
 fn quoted(text: &str, mark: char) -> Result<(&str, &str), String> {
     let inside = text.strip_prefix(mark).and_then(|rest| rest.split_once(mark));
     inside.ok_or_else(|| format!("the closing {mark} is missing"))
 }
 
-/// A number and what follows it. As in fio, `0x` ends a decimal number, and also the hexadecimal
-/// one whose last digit it begins with.
+/// Reads a number and returns the rest. As in fio, `0x` ends a decimal number, and also a
+/// hexadecimal one, whose last digit is then the 0 of that prefix.
 fn number(text: &str) -> Result<(Vec<u8>, &str), String> {
     let prefixed = |text: &str| text.starts_with("0x") || text.starts_with("0X");
     if prefixed(text) {
         let digits = &text[2..];
         let end = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
-        // In 0xff0x14 the second 0 belongs to what follows.
+        // In 0xff0x14 the second 0 belongs to the next number.
         let end = if end > 0 && prefixed(&digits[end - 1..]) { end - 1 } else { end };
         let (digits, rest) = digits.split_at(end);
         if digits.is_empty() {
             return Err("0x needs digits".to_owned());
         }
-        // An odd one stands alone, at the beginning.
+        // An odd digit is separate, at the beginning.
         let (odd, pairs) = digits.split_at(digits.len() % 2);
         let odd = (!odd.is_empty()).then_some(odd);
         let pairs = pairs.as_bytes().chunks(2).map(|pair| str::from_utf8(pair).unwrap_or_default());
@@ -163,7 +163,7 @@ fn wrong(text: &str) -> String {
     format!("'{shown}' is not part of a pattern: write 0xdeadbeef, 12, \"abcd\" or %o")
 }
 
-/// As hexadecimal numbers and `%o`.
+/// Formats the pattern as hexadecimal numbers and `%o`.
 impl fmt::Display for DataPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut at = 0;
@@ -215,7 +215,7 @@ mod test {
         bytes
     }
 
-    /// What fio 3.33 writes for the same words.
+    /// Bytes that fio 3.33 writes for the same text.
     #[test]
     fn reads_what_fio_reads() {
         for (text, expected) in [

@@ -1,4 +1,4 @@
-//! What stands in a job where nothing is said, and what is not written because of that.
+//! Default values of a job's fields, and the conditions under which a field is omitted.
 
 pub(super) fn one() -> u32 {
     1

@@ -1,57 +1,58 @@
-//! Which figures of a group the forms of fio show. The result always has all of them.
+//! Figures of a group that fio's formats show. The result always has all of them.
 
 use serde::{Deserialize, Serialize};
 
 use super::defaults::is_default;
 
-/// Most percentiles of a group, as with fio.
+/// Maximum number of percentiles of a group, as in fio.
 pub const PERCENTILES_MAX: usize = 20;
 
-/// What is shown of the latencies of a group, and how its directions stand together.
+/// Latency figures of a group to show, and the grouping of its directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
-    /// Which percentiles, each above 0 to 100, in rising order and at most 20; those that fio
-    /// shows by default if there are none.
+    /// Percentiles, each above 0 to 100, in ascending order and at most 20; fio's defaults if
+    /// empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub percentiles: Vec<f64>,
-    /// Latencies from submission to completion (`clat_ns`) have percentiles.
+    /// True if latencies from submission to completion (`clat_ns`) have percentiles.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub of_completion: bool,
-    /// Whole latencies (`lat_ns`) have percentiles.
+    /// True if total latencies (`lat_ns`) have percentiles.
     #[serde(default, skip_serializing_if = "is_default")]
     pub of_whole: bool,
-    /// Whether reads, writes and trims are shown apart.
+    /// Grouping of reads, writes and trims.
     #[serde(default, skip_serializing_if = "is_default")]
     pub directions: Directions,
-    /// With it groups of figures begin anew, within a step: what is reported as one with others
-    /// is so with those from here on, and fio's forms have another `groupid`.
+    /// True if a new reporting group begins with this group, within a step: it is reported together
+    /// only with those after it, and fio's formats have another `groupid`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub begins: bool,
-    /// Flushes between its writes are shown: fio counts those of `fsync`, and none of `fdatasync`.
+    /// True if flushes between writes are shown: fio counts those of `fsync`, and none of
+    /// `fdatasync`.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub flushes: bool,
-    /// What the block devices below its volumes did is shown.
+    /// True if the activity of the block devices below the volumes is shown.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub disks: bool,
-    /// What a job file of fio sets for it alone, in its words: each a name and a value.
+    /// Options that a fio job file sets for this job only, each as name and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
-    /// What is said of it, for people; may be empty.
+    /// Description for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
 }
 
-/// How reads, writes and trims are shown.
+/// Grouping of reads, writes and trims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Directions {
-    /// Each by itself.
+    /// Each direction separately.
     #[default]
     Apart,
-    /// Only what they are together.
+    /// Only the total of all directions.
     Mixed,
-    /// Each by itself, and what they are together.
+    /// Each direction separately, and the total.
     Both,
 }
 
@@ -72,7 +73,7 @@ impl Default for Figures {
 }
 
 impl Figures {
-    /// What is wrong with its percentiles, if anything is.
+    /// Returns the error of the percentiles, if any.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let all = &self.percentiles;
         let inside = |percent: &f64| *percent > 0.0 && *percent <= 100.0;

@@ -1,4 +1,4 @@
-//! Several files in one range, one behind the other, of which one at a time is used.
+//! Several files in one range, one after the other, of which one at a time is used.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,37 +7,38 @@ use super::defaults::{is_one, one};
 use super::line::Line;
 use super::places::{Places, Walk};
 
-/// Most files, and most of their lines together: each has a state of its own.
+/// Maximum number of files, and maximum number of their lines together: each has its own state.
 const MAX_FILES: u32 = 65536;
 const MAX_STATES: usize = 1 << 18;
 
-/// The range is so many files of one length, one behind the other. So many I/Os go to one of them,
-/// then as many to another; each file has a walk and an order of places of its own.
+/// Walk over `count` files of equal length in the range. `ios` I/Os go to one of them, then as many
+/// to another; each file has its own sequence and order of offsets.
 ///
-/// By turns or uniformly at random, a file in which all was done where it is done once, forward or
-/// at places each once, has no turn until that holds for all. By another law it begins anew.
+/// By turns or uniformly at random, a file that is complete where I/O is done once (forward, or
+/// each offset once) is skipped until that applies to all files. By another distribution it starts
+/// again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileWalk {
-    /// How many files, 1 to 65536.
+    /// Number of files, 1 to 65536.
     pub count: u32,
-    /// I/Os on one before the next, at least 1.
+    /// Number of I/Os on one file before the next, at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub ios: u32,
-    /// Which file comes next: uniform, or by zipf, pareto or normal, of which the first is the most
-    /// popular, or with normal the one in the middle; in turn where nothing is said.
+    /// Distribution of the next file: uniform, zipf, pareto or normal. The first file is the most
+    /// popular, with normal the middle one. In turn by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random: Option<Places>,
 }
 
 impl FileWalk {
-    /// Length of each file in a range of this many bytes: whole I/Os begin at its end.
+    /// Returns the length of each file in a range of this many bytes: whole I/Os begin at its end.
     pub fn share_bytes(&self, bytes: u64, access: &Access) -> u64 {
         let share = bytes / u64::from(self.count.max(1));
         share - share % longest_align(access)
     }
 
-    /// Whether it makes sense in itself, with what else is done.
+    /// Checks the walk together with the rest of the access.
     pub(super) fn check(&self, access: &Access) -> Result<(), AccessError> {
         let number = |what, range, value, fits: bool| match fits {
             true => Ok(()),
@@ -64,7 +65,7 @@ impl FileWalk {
         self.random.as_ref().map_or(Ok(()), Places::check)
     }
 
-    /// Whether the longest I/O fits into each file of a range.
+    /// Checks that the largest I/O fits into each file of a range.
     pub(super) fn fits(&self, bytes: u64, access: &Access) -> Result<(), AccessError> {
         let (volume, size) = (self.share_bytes(bytes, access), access.longest_bytes());
         match volume >= u64::from(size) {

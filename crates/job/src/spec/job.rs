@@ -1,4 +1,4 @@
-//! A job: the document that a run is made from and kept as (`job.toml`).
+//! A job: the document that a run is made from and saved as (`job.toml`).
 
 use std::collections::BTreeMap;
 
@@ -13,29 +13,29 @@ use super::steady::Steady;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JobSpec {
-    /// The command or file that it came from; only for people.
+    /// Command or file of origin; only for people.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub command: String,
-    /// What it is called; "run" if not said.
+    /// Name; "run" by default.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Decides every random choice, with the number of the worker. At most 2⁶³ − 1.
+    /// Seed of every random choice, together with the number of the worker. At most 2⁶³ − 1.
     #[serde(default = "first_seed")]
     pub seed: u64,
-    /// What is made for the run and driven, where no volumes that exist are named: settings by
-    /// name. `load` hands them on to whoever makes it, and groups then name [`MADE`].
+    /// Setup that is created for the run and driven, if no existing volumes are named: settings by
+    /// name. `load` passes them to its creator, and groups then name [`MADE`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub setup: BTreeMap<String, String>,
-    /// What the files held that the setup names: a run again means the same.
+    /// Content of the files that the setup names, so that a repeated run means the same.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// What a job file of fio sets for all of its jobs, in its words: each a name and a value.
+    /// Options that a fio job file sets for all of its jobs, each as name and value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<(String, String)>,
-    /// Files that are made first, by a `run`.
+    /// Files that a `run` lays out first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub laid_out: Vec<LaidOut>,
-    /// What is done, one after the other; at least one, unless only files are made.
+    /// Steps, one after the other; at least one, unless only files are laid out.
     #[serde(default)]
     pub steps: Vec<Step>,
 }
@@ -44,31 +44,32 @@ pub struct JobSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it is called, as the name of an access specification.
+    /// Name, such as that of an access specification.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Length of the measured window. It ends before if every worker has reached its limit.
+    /// Length of the measured window in seconds. The window ends earlier if every worker has
+    /// reached its limit.
     pub seconds: f64,
-    /// Time before it, under load but not measured.
+    /// Ramp time before the window in seconds, under load but not measured.
     #[serde(default)]
     pub ramp_seconds: f64,
-    /// It ends as soon as the first worker has done all that it was to do.
+    /// True if the step ends as soon as the first worker has reached its limit.
     #[serde(default, skip_serializing_if = "is_default")]
     pub ends_with_first: bool,
-    /// It ends when what it measures has come to rest, if that is before its time.
+    /// Steady-state criterion that ends the step early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steady: Option<Steady>,
-    /// Who does what; at least one.
+    /// Groups; at least one.
     pub groups: Vec<Group>,
 }
 
-/// Stands for the volumes that a setup makes.
+/// Placeholder for the volumes that a setup creates.
 pub const MADE: &str = "made";
-/// The setting of a setup that says who makes it; it is the same in all runs of a sweep.
+/// Setting of a setup that names its creator; it is the same in all runs of a sweep.
 pub const MAKER: &str = "by";
 
 impl JobSpec {
-    /// A job of one step and one group.
+    /// Creates a job of one step and one group.
     pub fn of(seed: u64, seconds: f64, ramp_seconds: f64, group: Group) -> JobSpec {
         let step = Step {
             name: String::new(),
@@ -92,7 +93,7 @@ impl JobSpec {
 }
 
 impl JobSpec {
-    /// It without the words of the file that it is from: what is done is the same.
+    /// Returns the job without the options of its original file: its load is the same.
     pub fn without_options(mut self) -> JobSpec {
         self.options.clear();
         let groups = self.steps.iter_mut().flat_map(|step| &mut step.groups);
@@ -102,13 +103,12 @@ impl JobSpec {
 }
 
 impl Step {
-    /// Workers of all groups.
+    /// Returns the number of workers of all groups.
     pub fn workers(&self) -> u64 {
         self.groups.iter().map(Group::count).sum()
     }
 
-    /// Puts volumes in the place of [`MADE`]. Planned starts per second stay what they are over
-    /// all workers.
+    /// Replaces [`MADE`] by volumes. The total rate over all workers is unchanged.
     pub fn make_volumes(&mut self, volumes: &[String]) {
         let groups = self.groups.iter_mut().filter(|group| group.volumes == [MADE]);
         for group in groups {
@@ -188,7 +188,7 @@ pub(super) mod test {
         workload.flow = Some(Flow { id: 2, weight: 3, sleep_us: 4 });
     }
 
-    /// All of it that goes together.
+    /// Returns an access with all compatible features.
     fn access(line: Line, random: Places) -> Access {
         Access {
             lines: vec![line, line],

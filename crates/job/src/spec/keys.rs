@@ -9,7 +9,7 @@ const STEP: &str = "[[steps]]\nseconds = 1\n";
 const ACCESS: &str = "[[steps]]\nseconds = 1\n[[steps.groups]]\nvolumes = ['ram:1m']\n\
                       [steps.groups.workload.access]\n";
 
-/// The keys that the reader names when it meets an unknown one.
+/// Returns the keys that the reader names in its error about an unknown one.
 fn known(text: &str) -> BTreeSet<String> {
     let error = toml::from_str::<JobSpec>(text).unwrap_err().to_string();
     let (_, list) = error.rsplit_once("expected").unwrap_or_else(|| panic!("{text}: {error}"));
@@ -18,7 +18,7 @@ fn known(text: &str) -> BTreeSet<String> {
     keys
 }
 
-/// The first column of the table below a heading.
+/// Returns the first column of the table below a heading.
 fn listed(heading: &str) -> Vec<String> {
     let start = format!("# {heading}\n");
     let (_, rest) = PAGE.split_once(&start).unwrap_or_else(|| panic!("no heading {heading}"));

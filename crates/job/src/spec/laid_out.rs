@@ -1,4 +1,4 @@
-//! Files that are made before anything runs.
+//! Files that are laid out before the run.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,26 +6,26 @@ use super::defaults::is_default;
 use super::size;
 use super::workload::Content;
 
-/// A file that is made before anything runs, where it is missing or empty. What one holds is never
-/// touched.
+/// A file that is laid out before the run, if it is missing or empty. Existing content is never
+/// changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaidOut {
-    /// Where it is.
+    /// Path.
     pub path: String,
-    /// How long it becomes, in bytes; at least 1.
+    /// Size in bytes; at least 1.
     #[serde(deserialize_with = "size::bytes")]
     pub size_bytes: u64,
-    /// All of it is written; otherwise it has its length only, and reads as zeroes.
+    /// True if all of the file is written; otherwise it is sparse, and reads as zeroes.
     #[serde(default = "super::defaults::yes")]
     pub written: bool,
-    /// One that holds something and is shorter is made longer, by what reads as zeroes.
+    /// True if a shorter file with content is extended with zeroes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub grows: bool,
-    /// What is written; by default what nothing can compress or share.
+    /// Data to write; incompressible and unique by default.
     #[serde(default, skip_serializing_if = "is_default")]
     pub content: Content,
-    /// A pattern restarts after this many bytes, at least 1; 1 MiB by default.
+    /// Bytes after which a pattern restarts, at least 1; 1 MiB by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

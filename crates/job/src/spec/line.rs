@@ -1,4 +1,4 @@
-//! A line of an access specification: a size, and which operations are done with it.
+//! A line of an access specification: an I/O size, and its operations.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use super::access_error::{AccessError, share};
 use super::defaults::{hundred, is_default, is_hundred, is_one, one};
 use super::size;
 
-/// Longest I/O: 16 MiB.
+/// Maximum I/O size: 16 MiB.
 pub(crate) const MAX_BYTES: u32 = 16 << 20;
 
 /// One line of an access specification.
 ///
-/// Percentages of operations are shares of the line's I/Os; what is left are writes.
+/// Percentages of operations are shares of the line's I/Os; the rest are writes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// Length of each I/O in bytes: whole blocks, at most 16 MiB, and of a trim 4 GiB less a byte.
+    /// I/O size in bytes: whole blocks, at most 16 MiB, and for trims 4 GiB less a byte.
     #[serde(deserialize_with = "size::bytes")]
     pub size_bytes: u32,
-    /// How often this line is drawn, 0 to 100: once for each burst.
+    /// Share with which this line is drawn, 0 to 100: once for each burst.
     #[serde(default = "hundred", skip_serializing_if = "is_hundred")]
     pub share_percent: f64,
     /// Share of reads, 0 to 100.
     #[serde(default = "hundred")]
     pub read_percent: f64,
-    /// Share of I/Os at a random place, 0 to 100; the rest are sequential.
+    /// Share of I/Os at a random offset, 0 to 100; the rest are sequential.
     #[serde(default = "hundred")]
     pub random_percent: f64,
     /// Share of trims.
@@ -36,31 +36,31 @@ pub struct Line {
     /// Share of flushes.
     #[serde(default, skip_serializing_if = "is_default")]
     pub flush_percent: f64,
-    /// Of the writes, the share with forced unit access: durable before they are acknowledged.
+    /// Share of the writes with forced unit access: durable before they are acknowledged.
     #[serde(default, skip_serializing_if = "is_default")]
     pub fua_percent: f64,
-    /// Each I/O begins at a multiple of this; its length by default.
+    /// Alignment of the I/Os in bytes; their size by default.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "size::some_bytes"
     )]
     pub align_bytes: Option<u32>,
-    /// Wait before each burst, in microseconds, from the start of the last I/O before it.
-    /// For closed loops only.
+    /// Wait before each burst, in microseconds, from the start of the previous I/O. For closed
+    /// loops only.
     #[serde(default, skip_serializing_if = "is_default")]
     pub delay_us: u64,
     /// I/Os in a burst, at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub burst: u32,
-    /// After each I/O another one of the opposite direction with so many bytes; 0 for none. For
-    /// closed loops only.
+    /// Bytes of a reply, an I/O of the opposite direction after each I/O; 0 for none. For closed
+    /// loops only.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "size::bytes")]
     pub reply_bytes: u32,
 }
 
 impl Line {
-    /// I/Os of one size, with shares of reads and of random places, 0 to 100.
+    /// Creates a line of I/Os of one size, with shares of reads and of random offsets, 0 to 100.
     pub fn new(size_bytes: u32, read_percent: f64, random_percent: f64) -> Line {
         Line {
             size_bytes,
@@ -78,18 +78,18 @@ impl Line {
         }
     }
 
-    /// What each I/O begins at a multiple of.
+    /// Returns the alignment of the I/Os in bytes.
     pub fn align(&self) -> u32 {
         self.align_bytes.unwrap_or(self.size_bytes)
     }
 
-    /// Share of I/Os that are plain writes, 0 to 100.
+    /// Returns the share of I/Os that are plain writes, 0 to 100.
     pub fn write_percent(&self) -> f64 {
         let others = [self.read_percent, self.trim_percent, self.zero_percent, self.flush_percent];
         100.0 - others.iter().sum::<f64>()
     }
 
-    /// Whether it changes anything on the volume.
+    /// Returns whether the line's I/Os change data on the volume.
     pub fn writes(&self) -> bool {
         self.read_percent + self.flush_percent < 100.0 || self.reply_bytes > 0
     }

@@ -1,45 +1,45 @@
-//! Which logs of a job of fio are wanted. Whoever runs the job writes them while it goes on.
+//! Requested logs of a fio job. The program that runs the job writes them meanwhile.
 
 use serde::{Deserialize, Serialize};
 
 use super::defaults::is_default;
 
-/// Logs of the jobs that a group stands for. Each name is a path up to what fio puts behind it,
-/// as `_bw.1.log`.
+/// Logs of the jobs of a group. Each name is a path without the suffix that fio appends, such as
+/// `_bw.1.log`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Logs {
-    /// Name of the log of bandwidths.
+    /// Name of the bandwidth logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<String>,
-    /// Name of the log of rates.
+    /// Name of the IOPS logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iops: Option<String>,
-    /// Name of the logs of latencies.
+    /// Name of the latency logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<String>,
-    /// What a line of them stands for, in milliseconds; each I/O has a line of its own if 0.
+    /// Interval that a line covers, in milliseconds; each I/O has its own line if 0.
     #[serde(default = "second", skip_serializing_if = "is_second")]
     pub window_ms: u64,
-    /// Lines of single I/Os say where they went.
+    /// True if lines of single I/Os have their offset.
     #[serde(default, skip_serializing_if = "is_default")]
     pub offsets: bool,
-    /// Of a window the longest latency is said, not the mean.
+    /// True if a window has its maximum latency, not the mean.
     #[serde(default, skip_serializing_if = "is_default")]
     pub longest: bool,
-    /// Path of the trace: every I/O in the order in which they began.
+    /// Path of the trace: every I/O in the order of submission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// The log of histograms.
+    /// Log of histograms.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub histograms: Option<HistogramLog>,
     /// Number of the group's first job among those of all steps.
     #[serde(default = "one")]
     pub first: u32,
-    /// Jobs that the group stands for: its workers belong to them in turn.
+    /// Number of jobs of the group: workers belong to them in turn.
     #[serde(default = "one")]
     pub jobs: u32,
-    /// Jobs whose logs have one name have one log.
+    /// True if jobs whose logs have one name share a log.
     #[serde(default, skip_serializing_if = "is_default")]
     pub joined: bool,
 }
@@ -48,11 +48,11 @@ pub struct Logs {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramLog {
-    /// Its name, likewise.
+    /// Name of the log, without fio's suffix.
     pub name: String,
     /// Length of a window in milliseconds; no line is written if 0.
     pub window_ms: u64,
-    /// 2 to the power of this, 0 to 6, of fio's buckets are one.
+    /// Coarseness: 2 to the power of this number, 0 to 6, of fio's buckets are merged.
     #[serde(default, skip_serializing_if = "is_default")]
     pub coarseness: u8,
 }
@@ -76,33 +76,33 @@ impl Default for Logs {
 }
 
 impl Logs {
-    /// The names that are given, the path of a trace among them.
+    /// Returns the names that are given, including the path of a trace.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let all = [&self.bandwidth, &self.iops, &self.latency, &self.trace];
         let histograms = self.histograms.as_ref().map(|log| log.name.as_str());
         all.into_iter().filter_map(Option::as_deref).chain(histograms)
     }
 
-    /// The same names, to be changed.
+    /// Returns the same names, to be changed.
     pub fn names_mut(&mut self) -> impl Iterator<Item = &mut String> {
         let all = [&mut self.bandwidth, &mut self.iops, &mut self.latency, &mut self.trace];
         let histograms = self.histograms.as_mut().map(|log| &mut log.name);
         all.into_iter().filter_map(Option::as_mut).chain(histograms)
     }
 
-    /// The numbers of its jobs.
+    /// Returns the numbers of the group's jobs.
     pub fn numbers(&self) -> std::ops::Range<u32> {
         self.first..self.first.saturating_add(self.jobs)
     }
 
-    /// The job of the group's n-th worker, if a log of it is wanted.
+    /// Returns the job of the group's n-th worker, if a log of it is requested.
     pub fn job_of(&self, worker: usize) -> Option<u32> {
         let place = worker as u32 % self.jobs.max(1);
         self.names().next().map(|_| self.first.saturating_add(place))
     }
 }
 
-/// Unless a job says otherwise.
+/// Default interval of a line.
 const SECOND_MS: u64 = 1000;
 
 fn second() -> u64 {

@@ -1,5 +1,5 @@
-//! What is to be done, in two shapes: a [`JobSpec`] is a document that can be kept, sent and run
-//! again; a [`RunSpec`] is one of its steps with its workers told apart, ready for an engine.
+//! Specification of work, in two forms: a [`JobSpec`] is a document that can be saved, sent and run
+//! again; a [`RunSpec`] is one of its steps with individual workers, ready for an engine.
 //!
 //! A job has [`Step`]s that run one after the other. In a step [`Group`]s of workers run at the
 //! same time; the workers of a group do the same [`Workload`], each to one volume.

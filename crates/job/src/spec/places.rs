@@ -1,69 +1,69 @@
-//! Where I/Os go: the laws of random places, and how sequential ones follow each other.
+//! Offsets of I/Os: the distributions of random ones, and the order of sequential ones.
 
 use serde::{Deserialize, Serialize};
 
 use super::access_error::{AccessError, share, whole};
 use super::size;
 
-/// Most zones.
+/// Maximum number of zones.
 const MAX_ZONES: usize = 256;
 
-/// How random places are chosen among all that a line's size and alignment allow.
+/// Distribution of random offsets over all that a line's size and alignment allow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Places {
-    /// Each as likely, whatever was chosen before.
+    /// Uniform, independent of previous offsets.
     #[default]
     Uniform,
-    /// Each once, in an order without pattern, before any comes again. Workers of one volume
-    /// share the places out. With lines of several sizes and one alignment each worker goes
-    /// through all places by itself, and an I/O ends at the next place that had its turn.
+    /// Each offset once, in an order without pattern, before any repeats. Workers of one volume
+    /// divide the offsets among them. With lines of several sizes and one alignment each worker
+    /// visits all offsets by itself, and an I/O ends before the next visited one.
     Once,
-    /// The k-th most popular with a probability in proportion to 1 / kᵉ. The popular ones are
-    /// scattered over the volume.
+    /// Zipf: the k-th most popular offset has a probability proportional to 1 / kᵉ. Popular offsets
+    /// are scattered over the volume.
     Zipf {
-        /// e, above 0 and at most 10; near 1 for many caches.
+        /// Exponent e, above 0 and at most 10; near 1 for many caches.
         exponent: f64,
     },
-    /// Self-similar: the fraction `hot` of the places gets `1 − hot` of the I/Os, and so on within
-    /// each part. 0.2 is the rule of 80 and 20. The popular ones are scattered over the volume.
+    /// Self-similar: the fraction `hot` of the offsets gets `1 − hot` of the I/Os, and so on within
+    /// each part. 0.2 is the rule of 80 and 20. Popular offsets are scattered over the volume.
     Pareto {
-        /// Above 0 and below 1.
+        /// Hot fraction, above 0 and below 1.
         hot: f64,
     },
-    /// Around the middle of the range.
+    /// Normal, around the middle of the range.
     Normal {
         /// Standard deviation in percent of the range, above 0 and at most 100.
         deviation_percent: f64,
     },
-    /// Zones one after the other, each uniform in itself.
+    /// Zones one after the other, each uniform.
     Zones {
-        /// 1 to 256 zones from the start of the range. The shares of I/Os sum up to 100, and so
-        /// do the shares of space; where sizes are given in bytes they are the whole story.
+        /// Zones from the start of the range, 1 to 256. The shares of I/Os sum up to 100, and so do
+        /// the shares of space; sizes in bytes define the zones completely.
         zones: Vec<Zone>,
     },
 }
 
-/// A part of the range and how busy it is.
+/// A part of the range with its share of the I/Os.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
     /// Share of the I/Os, 0 to 100.
     pub io_percent: f64,
-    /// How long it is: bytes, or a share of the range as `"25%"`.
+    /// Length of the zone: bytes, or a share of the range as `"25%"`.
     pub space: size::Extent,
 }
 
-/// How sequential places follow each other. At the end of the range they begin again.
+/// Order of sequential offsets. At the end of the range the offsets wrap around.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Walk {
-    /// Each begins where the one before it ended.
+    /// Forward: each I/O begins where the previous one ended.
     #[default]
     Forward,
-    /// Each ends where the one before it began.
+    /// Backward: each I/O ends where the previous one began.
     Backward,
-    /// Each begins so far behind the beginning of the one before it.
+    /// Strided: each I/O begins at a fixed distance after the beginning of the previous one.
     Strided {
         /// Distance in bytes; a multiple of the alignment.
         #[serde(deserialize_with = "size::bytes")]
@@ -94,22 +94,23 @@ impl Places {
     }
 }
 
-/// The share of the I/Os that the hot places of a range get.
+/// Share of the I/Os that the hot offsets of a range get.
 pub const HOT_SHARE: f64 = 0.9;
 
 impl Places {
-    /// The share, above 0 and at most 1, of a range of `bytes` with `places` places that gets
-    /// [`HOT_SHARE`] of the I/Os: 1 where none are hotter than others.
+    /// Returns the share, above 0 and at most 1, of a range of `bytes` with `places` offsets that
+    /// gets [`HOT_SHARE`] of the I/Os: 1 if no offsets are hotter than others.
     pub fn hot_part(&self, bytes: u64, places: u64) -> f64 {
         let part = match self {
             Places::Uniform | Places::Once => 1.0,
             Places::Zipf { exponent } => hot_of_zipf(*exponent, places.max(1) as f64),
             Places::Pareto { hot } => {
                 let hot = hot.min(1.0 - hot);
-                // A part hotᵏ of the places gets a part (1 − hot)ᵏ of the I/Os.
+                // A part hotᵏ of the offsets gets a part (1 − hot)ᵏ of the I/Os.
                 HOT_SHARE.powf(hot.ln() / (1.0 - hot).ln())
             }
-            // So many deviations to both sides of the middle hold 90 % of a normal law.
+            // This many standard deviations on both sides of the mean cover 90 % of a normal
+            // distribution.
             Places::Normal { deviation_percent } => 2.0 * 1.645 * deviation_percent / 100.0,
             Places::Zones { zones } => hot_of_zones(zones, bytes),
         };
@@ -117,7 +118,7 @@ impl Places {
     }
 }
 
-/// Sums of 1 / kᵉ up to k, about; the k that has so much of the whole.
+/// Returns the share of offsets k with [`HOT_SHARE`] of the approximate sum of 1 / kᵉ.
 fn hot_of_zipf(exponent: f64, places: f64) -> f64 {
     let sum = |k: f64| match (1.0 - exponent).abs() < 1e-9 {
         true => k.ln() + 0.5 * (1.0 + 1.0 / k),
@@ -179,7 +180,7 @@ mod test {
     fn the_hot_part_gets_its_share() {
         let part = |places: &Places| places.hot_part(1 << 30, 1 << 18);
         assert_eq!([Places::Uniform, Places::Once].map(|places| part(&places)), [1.0; 2]);
-        // By adding up.
+        // By summation.
         for exponent in [0.5, 0.99, 1.0, 1.2, 3.0] {
             let sum = |count: u64| (1..=count).map(|k| (k as f64).powf(-exponent)).sum::<f64>();
             let found = part(&Places::Zipf { exponent }) * f64::from(1 << 18);

@@ -1,4 +1,4 @@
-//! What people type for rates and laws of places, on a command line or an axis of a sweep.
+//! Parsers of rates and distributions of offsets, on a command line or an axis of a sweep.
 
 use std::str::FromStr;
 

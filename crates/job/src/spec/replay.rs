@@ -1,4 +1,4 @@
-//! A trace that workers replay, and how.
+//! A trace that workers replay, with its options.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -14,42 +14,45 @@ use super::workload::{Pacing, Workload};
 use crate::formats::FormatError;
 use crate::trace::{self, Trace};
 
-/// A trace: I/Os that somebody did once, in fio's form (`write_iolog`), in the place of lines.
+/// A trace: recorded I/Os in fio's format (`write_iolog`), instead of lines.
 ///
-/// Each worker does all of it, once. Its files are the volumes of the group, in the order in which
-/// it adds them, which one worker drives together; a single volume stands for all of its files.
+/// Each worker replays all of the trace, once. The files of the trace are the volumes of the group,
+/// in the order in which the trace adds them, which one worker drives together; a single volume
+/// replaces all of its files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// Where it is.
+    /// Path of the trace.
     pub file: String,
-    /// I/Os begin at their times, and pauses are kept; otherwise each begins as soon as it may.
+    /// True if I/Os start at their recorded times, with pauses; otherwise each starts as soon as
+    /// possible.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub stalls: bool,
-    /// How fast its time goes by: 200 is twice as fast. 1 to 1,000,000.
+    /// Speed of the replay in percent: 200 is twice as fast. 1 to 1,000,000.
     #[serde(default = "hundred", skip_serializing_if = "is_hundred")]
     pub speed_percent: u32,
-    /// Places are divided by this, at least 1.
+    /// Divisor of offsets, at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub divide_by: u32,
-    /// Places are rounded down to multiples of this: a power of two.
+    /// Alignment to which offsets are rounded down: a power of two.
     #[serde(default = "one", skip_serializing_if = "is_one", deserialize_with = "size::bytes")]
     pub align_bytes: u32,
-    /// What is left out.
+    /// Operations to skip.
     #[serde(default, skip_serializing_if = "is_default")]
     pub skip: Vec<Skip>,
-    /// Volumes that one worker drives together, one for each file of it: said by who reads it.
+    /// Number of volumes that one worker drives together, one for each file of the trace; set by
+    /// the reader.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub volumes: u32,
-    /// It, as soon as it was read.
+    /// The trace, once it was read.
     #[serde(skip)]
     pub(crate) trace: Option<Arc<Trace>>,
-    /// It begins again when it is over, and has no times.
+    /// True if the trace starts again at its end, and has no times.
     #[serde(skip)]
     pub endless: bool,
 }
 
-/// What may be left out of a trace.
+/// Operations of a trace that can be skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Skip {
@@ -59,32 +62,32 @@ pub enum Skip {
     Write,
     /// Trims.
     Trim,
-    /// Flushes of data and of what describes them; those of data alone stay.
+    /// Flushes of data and metadata; flushes of data alone remain.
     Sync,
 }
 
-/// Why a trace cannot be replayed.
+/// Reason why a trace cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It does not open.
+    /// The file cannot be opened.
     #[error("cannot read the trace {file}: {error}")]
     Open {
-        /// Its file.
+        /// File of the trace.
         file: String,
-        /// Why.
+        /// Reason.
         error: io::Error,
     },
-    /// A line of it, or what it leaves.
+    /// Invalid line of the trace, or an empty result.
     #[error(transparent)]
     Line(#[from] FormatError),
-    /// The volumes of a group are not those of its trace.
+    /// Number of volumes of the group differs from the files of its trace.
     #[error("{file} names {files} files but {volumes} volumes are given: give as many, or one")]
     Volumes {
-        /// The trace.
+        /// File of the trace.
         file: String,
-        /// Its files.
+        /// Number of files in the trace.
         files: usize,
-        /// Volumes of the group.
+        /// Number of volumes of the group.
         volumes: usize,
     },
 }
@@ -92,7 +95,7 @@ pub enum TraceError {
 /// Opens a trace by its name.
 pub type OpenTrace<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Read>> + 'a;
 
-/// Opens a trace on this host: a file, nothing that might never end.
+/// Opens a trace on this host: a plain file only, as others may be endless.
 pub fn open_trace(path: &Path) -> io::Result<Box<dyn Read>> {
     let kind = std::fs::metadata(path)?;
     if !kind.is_file() {
@@ -102,7 +105,7 @@ pub fn open_trace(path: &Path) -> io::Result<Box<dyn Read>> {
 }
 
 impl Replay {
-    /// All of a trace, at its times.
+    /// Creates the replay of a whole trace, at its times.
     pub fn new(file: String) -> Replay {
         Replay {
             file,
@@ -117,12 +120,12 @@ impl Replay {
         }
     }
 
-    /// The trace, if it was read.
+    /// Returns the trace, if it was read.
     pub fn trace(&self) -> Option<&Arc<Trace>> {
         self.trace.as_ref()
     }
 
-    /// Reads the trace. `one`: all of its files are one volume.
+    /// Reads the trace. `one` is true if all of its files are one volume.
     pub fn load(&mut self, open: &OpenTrace<'_>, one: bool) -> Result<Arc<Trace>, TraceError> {
         let failed = |error| TraceError::Open { file: self.file.clone(), error };
         let from = open(Path::new(&self.file)).map_err(failed)?;
@@ -132,7 +135,7 @@ impl Replay {
         Ok(trace)
     }
 
-    /// The same, unless it is among those that are `known`.
+    /// Reads the trace, unless it is among those that are `known`.
     pub(crate) fn load_once(
         &mut self,
         known: &mut Vec<(Replay, bool)>,
@@ -153,14 +156,14 @@ impl Replay {
         Ok(())
     }
 
-    /// Where an I/O of the trace goes.
+    /// Returns the offset of an I/O of the trace.
     pub fn place_of(&self, offset: u64) -> u64 {
         let align = u64::from(self.align_bytes.max(1));
         let place = offset / u64::from(self.divide_by.max(1));
         place - place % align
     }
 
-    /// Whether I/Os begin at times of their own, whatever the volume does.
+    /// Returns whether I/Os start at their own times, whatever the volume does.
     pub fn is_timed(&self) -> bool {
         !self.endless && self.trace.as_ref().is_some_and(|trace| trace.facts().timed)
     }
@@ -186,12 +189,12 @@ impl Replay {
 }
 
 impl Workload {
-    /// Whether I/Os begin by the clock: at a rate, or at the times of a trace.
+    /// Returns whether I/Os start by the clock: at a rate, or at the times of a trace.
     pub fn is_paced(&self) -> bool {
         self.pacing != Pacing::Closed || self.access.trace.as_ref().is_some_and(Replay::is_timed)
     }
 
-    /// What does not go together with a trace.
+    /// Returns a reason if a setting is incompatible with a trace.
     pub(super) fn beside_a_trace(&self) -> Option<&'static str> {
         let replay = self.access.trace.as_ref()?;
         let paced = self.pacing != Pacing::Closed;

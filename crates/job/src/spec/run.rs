@@ -1,4 +1,4 @@
-//! What an engine runs: a step of a job, with its workers told apart. It opens nothing, so that it
+//! Specification of a run: a step of a job, with individual workers. It opens nothing, so that it
 //! can be sent to another host.
 
 use std::collections::HashMap;
@@ -14,50 +14,51 @@ use super::steady::Steady;
 use super::when::When;
 use super::workload::Workload;
 
-/// Shortest time for which depths that were found are measured.
+/// Minimum time for which the found queue depths are measured, in seconds.
 const LEAST_WINDOW_SECONDS: f64 = 0.1;
 
 /// One run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
-    /// What kind of job it is, in the words that results are compared by.
+    /// Kind of the job, in the terms by which results are compared.
     pub job: Job,
-    /// The document that the run can be repeated from; goes into the result.
+    /// Document from which the run can be repeated; part of the result.
     pub document: Value,
-    /// Who drives what.
+    /// Workers with their volumes.
     pub workers: Vec<WorkerSpec>,
-    /// Length of the measured window.
+    /// Length of the measured window in seconds.
     pub seconds: f64,
-    /// Time before it.
+    /// Ramp time before the window in seconds.
     pub ramp_seconds: f64,
-    /// It ends as soon as the first worker has done all that it was to do.
+    /// True if the run ends as soon as the first worker has reached its limit.
     pub ends_with_first: bool,
-    /// It ends when this holds.
+    /// Steady-state criterion that ends the run early.
     pub steady: Option<Steady>,
-    /// Decides every pattern, with the number of the worker.
+    /// Seed of every pattern, together with the number of the worker.
     pub seed: u64,
-    /// Processors for the workers, one thread on each; workers are dealt out in turn.
+    /// CPUs for the workers, one thread on each; workers are assigned in turn.
     pub cores: Vec<usize>,
-    /// Folder that keeps what verified volumes should hold, for a look after a crash; memory if
+    /// Folder for the expected contents of verified volumes, for a check after a crash; memory if
     /// there is none.
     pub ledgers: Option<PathBuf>,
 }
 
 impl RunSpec {
-    /// Where every worker searches its depth, how long the depths that were found are measured, in
-    /// seconds: nothing else is. `None` where some worker goes on or searches nothing.
+    /// Returns the time in seconds for which the found queue depths are measured, if every worker
+    /// searches its depth: nothing else is measured. `None` if a worker continues its search or has
+    /// none.
     pub fn search_window(&self) -> Option<f64> {
         let window = |worker: &WorkerSpec| {
             let search = worker.workload.depth_search.filter(|search| !search.goes_on)?;
-            // One that is shorter than a view of it says nothing.
+            // A window shorter than an update of the view shows nothing.
             Some((search.window_us as f64 / 1e6).max(LEAST_WINDOW_SECONDS))
         };
         let windows: Option<Vec<f64>> = self.workers.iter().map(window).collect();
         windows?.into_iter().reduce(f64::max)
     }
 
-    /// The workers of each volume, as indices, in the order of the first of each.
+    /// Returns the workers of each volume, as indices, in the order of the first of each.
     pub fn volumes(&self) -> Vec<Vec<usize>> {
         let mut numbers: HashMap<usize, usize> = HashMap::new();
         let mut all: Vec<Vec<usize>> = Vec::new();
@@ -76,26 +77,28 @@ impl RunSpec {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSpec {
-    /// As "manager 1 worker 3".
+    /// Name, such as "manager 1 worker 3".
     pub name: String,
-    /// Which of the run's volumes it drives, from 0: workers with one number share one.
+    /// Number of the run's volume that the worker drives, from 0: workers with the same number
+    /// share a volume.
     pub volume: usize,
-    /// The volume's name.
+    /// Name of the volume.
     pub uri: String,
-    /// Target that serves it; empty for local storage.
+    /// Target that serves the volume; empty for local storage.
     pub target: String,
-    /// What it does.
+    /// Workload of the worker.
     pub workload: Arc<Workload>,
-    /// Its number among the workers of all hosts: with the seed it decides what the worker does.
+    /// Number among the workers of all hosts, which together with the seed determines the worker's
+    /// I/Os.
     pub number: u64,
-    /// Its share of the volume's workers, or of those of its group.
+    /// Share of the volume's workers, or of those of its group.
     pub part: Part,
-    /// When and where it works.
+    /// Times and CPUs of the worker.
     pub shift: Shift,
 }
 
 impl WorkerSpec {
-    /// The first worker of a run, on its first volume, from its beginning to its end.
+    /// Creates the first worker of a run, on its first volume, from its beginning to its end.
     pub fn new(workload: impl Into<Arc<Workload>>) -> WorkerSpec {
         WorkerSpec {
             name: String::new(),
@@ -110,44 +113,45 @@ impl WorkerSpec {
     }
 }
 
-/// When within a run a worker works, and on which processors.
+/// Times of a worker within a run, and its CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Shift {
-    /// Which group it belongs to.
+    /// Index of the worker's group.
     pub group: usize,
-    /// The job of another tool's file that it works for, if that wants logs.
+    /// Number of the job in another tool's file that the worker belongs to, if that job has logs.
     pub job: Option<u32>,
-    /// Groups whose workers must have ended before it begins.
+    /// Groups whose workers must end before this one begins.
     pub after: Vec<usize>,
-    /// When it begins and ends.
+    /// Start and end of the worker.
     pub when: When,
-    /// Processors that it may be on; empty for all of the run.
+    /// CPUs of the worker; empty for all of the run.
     pub cores: Vec<usize>,
-    /// What the kernel is told of its file.
+    /// Page cache options of its file.
     pub cache: Cache,
 }
 
-/// One of several workers of a volume, on all hosts.
+/// Index of a worker among those of a volume, on all hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {
-    /// Which, from 0.
+    /// Index, from 0.
     pub index: u64,
-    /// How many there are.
+    /// Number of workers.
     pub of: u64,
 }
 
 impl Part {
-    /// The only one.
+    /// Part of a single worker.
     pub const WHOLE: Part = Part { index: 0, of: 1 };
 
-    /// Where this part of `count` things begins; the next one begins where it ends.
+    /// Returns the beginning of this part of `count` things; the next part begins at the end of
+    /// this one.
     pub fn begin(self, count: u64) -> u64 {
         (u128::from(count) * u128::from(self.index) / u128::from(self.of)) as u64
     }
 
-    /// Where this part of `count` things ends.
+    /// Returns the end of this part of `count` things.
     pub fn end(self, count: u64) -> u64 {
         Part { index: self.index + 1, ..self }.begin(count)
     }

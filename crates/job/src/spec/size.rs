@@ -1,17 +1,17 @@
-//! Sizes in a document: a number of bytes, or a text such as `4k`; places also as `25%`.
+//! Sizes in a document: a number of bytes, or a text such as `4k`; extents also as `25%`.
 
 use block::{Geometry, parse_size};
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 
-/// Part of a volume: everything by default.
+/// Part of a volume: all of it by default.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// Where it begins.
+    /// Offset of the part.
     #[serde(default, skip_serializing_if = "Extent::is_zero")]
     pub start: Extent,
-    /// How long it is; to the end of the volume if not said, and never beyond it.
+    /// Length; to the end of the volume by default, and never past it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length: Option<Extent>,
 }
@@ -20,7 +20,7 @@ impl Range {
     /// The whole volume.
     pub const WHOLE: Range = Range { start: Extent::Bytes(0), length: None };
 
-    /// First byte and length on a volume, both cut down to whole blocks.
+    /// Returns the first byte and the length on a volume, both rounded down to whole blocks.
     pub fn on(&self, geometry: Geometry) -> (u64, u64) {
         let whole = geometry.bytes();
         let blocks = |bytes: u64| bytes - bytes % u64::from(geometry.block_bytes);
@@ -29,7 +29,7 @@ impl Range {
         (start, blocks(length))
     }
 
-    /// Whether it is all of a volume.
+    /// Returns whether the part is all of a volume.
     pub fn is_whole(&self) -> bool {
         *self == Range::WHOLE
     }
@@ -41,17 +41,17 @@ impl Default for Range {
     }
 }
 
-/// A place on a volume or a length.
+/// An offset on a volume, or a length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Extent {
-    /// In bytes.
+    /// Bytes.
     Bytes(u64),
-    /// In percent of the volume, 0 to 100. Written as `"25%"`.
+    /// Percent of the volume, 0 to 100. Written as `"25%"`.
     Percent(f64),
 }
 
 impl Extent {
-    /// In bytes, on a volume of `whole` bytes.
+    /// Returns the extent in bytes, on a volume of `whole` bytes.
     pub fn of(self, whole: u64) -> u64 {
         match self {
             Extent::Bytes(bytes) => bytes,
@@ -97,7 +97,7 @@ pub(super) fn bytes<'de, D: Deserializer<'de>, N: TryFrom<u64>>(
     }
 }
 
-/// The same where it may be missing.
+/// Reads an optional number of bytes or a size as text.
 pub(super) fn some_bytes<'de, D: Deserializer<'de>, N: TryFrom<u64>>(
     deserializer: D,
 ) -> Result<Option<N>, D::Error> {

@@ -1,4 +1,4 @@
-//! Whether what a run measures has come to rest: then a step may end before its time.
+//! Steady-state criterion that ends a step early.
 
 use std::collections::VecDeque;
 
@@ -7,32 +7,32 @@ use stats::Second;
 
 use super::defaults::is_default;
 
-/// A step ends when this holds of its latest seconds, over all its workers.
+/// Criterion of the latest seconds, over all workers of a step, that ends the step.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steady {
-    /// What is looked at.
+    /// Observed quantity.
     pub of: Quantity,
-    /// How it changes: per interval by the line of least squares through all values, or how far
-    /// any value is from their mean.
+    /// True for the slope per interval of the least-squares line through all values; false for the
+    /// maximum deviation of any value from their mean.
     #[serde(default, skip_serializing_if = "is_default")]
     pub slope: bool,
-    /// It is below this, above 0: in percent of the mean, or in units of the quantity.
+    /// Limit, above 0: in percent of the mean, or in units of the quantity.
     pub below: f64,
-    /// `below` is in percent.
+    /// True if `below` is in percent.
     #[serde(default, skip_serializing_if = "is_default")]
     pub percent: bool,
-    /// How long it must have been so, in seconds: two intervals to a year.
+    /// Length of the observed window in seconds: two intervals to a year.
     pub seconds: f64,
-    /// What is not looked at after the beginning of the measured window, in seconds.
+    /// Time after the beginning of the measured window before the criterion applies, in seconds.
     #[serde(default, skip_serializing_if = "is_default")]
     pub after_seconds: f64,
-    /// Seconds that make one value together, at least one.
+    /// Seconds per value, at least one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub interval_seconds: u32,
 }
 
-/// What is looked at.
+/// Observed quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
@@ -45,7 +45,7 @@ pub enum Quantity {
 }
 
 impl Steady {
-    /// Whether it holds of these seconds.
+    /// Returns whether the criterion is met by these seconds.
     fn holds(&self, latest: &[Second]) -> bool {
         let (each, count) = (self.interval_seconds as usize, self.values());
         let mean_of =
@@ -57,7 +57,7 @@ impl Steady {
         change.abs() < self.below
     }
 
-    /// Values that are looked at together.
+    /// Returns the number of values in the window.
     pub(crate) fn values(&self) -> usize {
         (self.seconds / f64::from(self.interval_seconds)).round() as usize
     }
@@ -88,22 +88,22 @@ impl std::fmt::Display for Steady {
     }
 }
 
-/// Looks at a run, a second after the other, until it is steady.
+/// Observes a run, second by second, until it is steady.
 #[derive(Debug)]
 pub struct Watch {
     steady: Option<Steady>,
-    /// Those that count, no more of them than are looked at together.
+    /// The latest seconds, at most as many as the window has.
     latest: VecDeque<Second>,
     seen: usize,
 }
 
 impl Watch {
-    /// For a run that ends when this holds, if it does so at all.
+    /// Creates a watch of a run that ends by this criterion, if there is one.
     pub fn new(steady: Option<Steady>) -> Watch {
         Watch { steady, latest: VecDeque::new(), seen: 0 }
     }
 
-    /// Takes the next second of the measured window; whether it is steady with it.
+    /// Adds the next second of the measured window; returns whether the run is steady.
     pub fn is_steady(&mut self, second: Second) -> bool {
         let Some(steady) = self.steady.filter(|steady| second.t > steady.after_seconds + 0.5)
         else {
@@ -127,7 +127,7 @@ fn deviation(values: &[f64], mean: f64) -> f64 {
     values.iter().map(|value| (value - mean).abs()).fold(0.0, f64::max)
 }
 
-/// Of the line of least squares, per value.
+/// Returns the slope of the least-squares line, per value.
 fn slope(values: &[f64], mean: f64) -> f64 {
     let middle = (values.len() - 1) as f64 / 2.0;
     let from_middle = (0..values.len()).map(|index| index as f64 - middle);
@@ -175,7 +175,7 @@ mod test {
 
     #[test]
     fn is_steady_when_no_value_is_far_from_the_mean() {
-        // Too few seconds behind those that are not looked at.
+        // Too few seconds after the ignored ones.
         assert!(!holds(STEADY, &[900.0, 900.0, 100.0, 100.0, 100.0]));
         assert!(holds(STEADY, &[900.0, 900.0, 100.0, 100.0, 100.0, 100.0]));
         // 120 is 13 % beyond the mean of 105.
@@ -184,7 +184,7 @@ mod test {
         let absolute = Steady { percent: false, below: 4.0, ..STEADY };
         assert!(!holds(absolute, &[1.0, 1.0, 100.0, 96.0, 104.0, 100.0]));
         assert!(holds(absolute, &[1.0, 1.0, 100.0, 97.0, 103.0, 100.0]));
-        // Nothing at all is not steady.
+        // A run without I/O is not steady.
         assert!(!holds(STEADY, &[0.0; 9]));
         let latency = Steady { of: Quantity::Latency, percent: false, below: 1.0, ..STEADY };
         assert!(holds(latency, &[1.0, 1.0, 5.0, 5.0, 5.0, 5.0]));

@@ -1,4 +1,4 @@
-//! What one worker does to its volume: how deep, how fast, where, with which data.
+//! Workload of one worker: queue depth, pacing, access and data.
 
 use block::Geometry;
 use serde::{Deserialize, Serialize};
@@ -9,67 +9,68 @@ use super::data_pattern::DataPattern;
 use super::defaults::{hundred, is_default, one, yes};
 use super::size::{self, Range};
 
-/// What one worker does to its volume.
+/// Workload of one worker on its volume.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// Queue depth, 1 to 65536: a closed loop always has this many I/Os in flight.
     #[serde(default = "one")]
     pub outstanding: u32,
-    /// Once so many are in flight, no more begin until only this many are; `None` begins one for
-    /// each that is done. For closed loops only.
+    /// Low watermark: once the queue depth is reached, no I/O starts until only this many are in
+    /// flight; `None` starts one for each that completes. For closed loops only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refill_at: Option<u32>,
-    /// When I/Os begin.
+    /// Start times of I/Os.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pacing: Pacing,
-    /// What they are and where they go.
+    /// Operations, sizes and offsets of I/Os.
     pub access: Access,
-    /// The part of the volume that is used.
+    /// Used part of the volume.
     #[serde(default, skip_serializing_if = "Range::is_whole")]
     pub range: Range,
-    /// What is written.
+    /// Data to write.
     #[serde(default, skip_serializing_if = "is_default")]
     pub content: Content,
-    /// Writes are stamped and reads compared.
+    /// Verification: writes are stamped and reads compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// The worker stops when it has started this many bytes. Those of the ramp count, those that
-    /// fill a volume for verification do not.
+    /// Bytes after which the worker stops. Bytes of the ramp count, those that fill a volume for
+    /// verification do not.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "size::some_bytes"
     )]
     pub limit_bytes: Option<u64>,
-    /// The worker stops when it has started this many I/Os; flushes between them do not count.
+    /// Number of I/Os after which the worker stops; flushes between them do not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ios: Option<u64>,
-    /// The worker ends with a flush, which it waits for: the measured window lasts until then.
+    /// True if the worker ends with a flush, which it waits for: the measured window lasts until
+    /// then.
     #[serde(default, skip_serializing_if = "is_default")]
     pub end_flush: bool,
-    /// The worker stops when a write finds no room on the file system below; that is no failure.
+    /// True if the worker stops when a write finds no space on the file system; that is no failure.
     #[serde(default, skip_serializing_if = "is_default")]
     pub until_full: bool,
-    /// Pauses between I/Os.
+    /// Think time between I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub think: Option<Think>,
-    /// What ends it before its time.
+    /// Demands that end the worker early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub demands: Option<Demands>,
-    /// The depth is searched, up to the outstanding I/Os.
+    /// Search for the queue depth, up to the outstanding I/Os.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth_search: Option<DepthSearch>,
-    /// It keeps to its share of the I/Os of several workers.
+    /// Flow control: the worker's share of the I/Os of several workers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
 }
 
-/// When I/Os begin.
+/// Start times of I/Os.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum Pacing {
-    /// When another one is done: the volume sets the pace.
+    /// Closed loop: an I/O starts when another one completes, so the volume sets the pace.
     #[default]
     Closed,
     /// Open loop: I/Os per second of each worker, whatever the volume does. Response time counts
@@ -77,7 +78,7 @@ pub enum Pacing {
     Ios {
         /// I/Os per second.
         per_second: f64,
-        /// When each is due.
+        /// Distribution of the planned starts.
         #[serde(default)]
         arrivals: Arrivals,
     },
@@ -85,31 +86,31 @@ pub enum Pacing {
     Bytes {
         /// Bytes per second.
         per_second: f64,
-        /// When each is due.
+        /// Distribution of the planned starts.
         #[serde(default)]
         arrivals: Arrivals,
     },
 }
 
-/// How the planned starts of an open loop are spread.
+/// Distribution of the planned starts of an open loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Arrivals {
-    /// At equal distances.
+    /// Equidistant.
     #[default]
     Constant,
-    /// Independent of each other: distances are distributed exponentially.
+    /// Poisson process: intervals are independent and distributed exponentially.
     Poisson,
 }
 
-/// What is written. By default nothing can compress or share it.
+/// Data to write. Incompressible and unique by default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Content {
-    /// Share of each chunk that a compressor can take away, 0 to 100.
+    /// Compressible share of each chunk, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub compress_percent: f64,
-    /// Length of a chunk: 512 bytes to 1 MiB, whole 512 bytes, and 4 KiB by default. With
+    /// Size of a chunk in bytes: 512 to 1 MiB, a multiple of 512, and 4 KiB by default. With
     /// duplicates it is 4 KiB.
     #[serde(
         default,
@@ -117,45 +118,44 @@ pub struct Content {
         deserialize_with = "size::some_bytes"
     )]
     pub chunk_bytes: Option<u32>,
-    /// Share of 4 KiB blocks that equal one of few others, 0 to 100.
+    /// Share of 4 KiB blocks that are duplicates of one of `dedupe_blocks` blocks, 0 to 100.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dedupe_percent: f64,
-    /// How many others: 1 and more, 64 by default.
+    /// Number of different blocks that are duplicated, at least 1; 64 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe_blocks: Option<u64>,
-    /// The bytes of a buffer come again in its next write, but for a new number in each 512. Only
-    /// for storage that compresses nothing: it saves a pass over the data.
+    /// True if the bytes of a buffer repeat in its next write, except for a new number in each 512.
+    /// Only for storage without compression: it saves a pass over the data.
     #[serde(default, skip_serializing_if = "is_default")]
     pub repeats: bool,
-    /// Every write is this from its beginning on; with `compress_percent` only that share of each
-    /// chunk is, behind what is random. Text of at most 512 bytes: `0xdeadbeef`, `"abcd"`, `12`,
-    /// `%o` for the place of the write, where data are verified.
+    /// Pattern of every write, from its beginning; with `compress_percent` only of that share of
+    /// each chunk, after random data. Text of at most 512 bytes: `0xdeadbeef`, `"abcd"`, `12`, `%o`
+    /// for the offset of the write, if data are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<DataPattern>,
 }
 
-/// How data are compared.
+/// Verification of data.
 ///
-/// Every 512 bytes that are written carry their place, how often that place was written, and a
-/// checksum; with a `content.pattern` they hold that and nothing else. What was never written is
-/// not compared.
+/// Every 512 bytes of a write contain their offset, the number of writes to that offset, and a
+/// checksum; with a `content.pattern` only the pattern. Data that were never written are not
+/// compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verify {
-    /// The range is written once before the run, so that every read has something to compare.
+    /// True if the range is written once before the run, so that every read can be compared.
     #[serde(default = "yes")]
     pub fill: bool,
-    /// Share of reads that are compared, 0 to 100. With 0 nothing is, and what is only written is
-    /// not looked at when the run is over either: a later run may do it.
+    /// Share of reads that are compared, 0 to 100. With 0 nothing is compared, and data that are
+    /// only written are not read at the end of the run either: a later run may do it.
     #[serde(default = "hundred")]
     pub sample_percent: f64,
-    /// What is read was written by an earlier run, of which only the data are known: each block
-    /// holds the pattern, or stamps of its place that belong together. For workloads that only
-    /// read, without `fill`.
+    /// True if an earlier run wrote the data, of which nothing else is known: each block has the
+    /// pattern, or consistent stamps of its offset. For workloads that only read, without `fill`.
     #[serde(default, skip_serializing_if = "is_default")]
     pub earlier: bool,
-    /// After so many bytes, and at its end, a worker reads again what it wrote, in the same
-    /// order; 0: it does not. For closed loops, sequential or with places that come once.
+    /// Bytes after which, and at its end, a worker reads back its writes, in the same order; 0 for
+    /// never. For closed loops, sequential or with offsets that are visited once.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "super::size::bytes")]
     pub read_back_bytes: u64,
 }
@@ -167,7 +167,7 @@ impl Default for Verify {
 }
 
 impl Workload {
-    /// A closed loop at this queue depth over the whole volume.
+    /// Creates a closed loop at this queue depth over the whole volume.
     pub fn new(access: Access, outstanding: u32) -> Workload {
         Workload {
             outstanding,
@@ -188,28 +188,29 @@ impl Workload {
         }
     }
 
-    /// Whether it changes anything on the volume.
+    /// Returns whether the workload changes data on the volume.
     pub fn writes(&self) -> bool {
         self.access.writes() || self.verify.is_some_and(|verify| verify.fill)
     }
 
-    /// Whether a ledger knows what it writes and reads.
+    /// Returns whether a ledger tracks its writes and reads.
     pub fn has_ledger(&self) -> bool {
         self.verify.is_some_and(|verify| !verify.earlier)
     }
 
-    /// Whether it writes what is to be compared, and reads nothing of it.
+    /// Returns whether the workload writes data to be verified, and reads none of them.
     pub fn is_unread(&self) -> bool {
         let compares = self.verify.is_some_and(|verify| verify.sample_percent > 0.0);
         compares && self.access.read_percent() == 0.0 && !self.reads_back()
     }
 
-    /// Whether workers read again what they wrote while the run goes on.
+    /// Returns whether workers read back their writes during the run.
     pub fn reads_back(&self) -> bool {
         self.verify.is_some_and(|verify| verify.read_back_bytes > 0)
     }
 
-    /// Whether it fits a volume of this shape, and its settings each other.
+    /// Checks that the workload fits a volume of this geometry, and that its settings are
+    /// compatible.
     pub fn fits(&self, geometry: Geometry) -> Result<(), AccessError> {
         self.access.fits(&self.range, geometry)?;
         if self.verify.is_some() && geometry.block_bytes < 512 {
@@ -221,7 +222,7 @@ impl Workload {
         }
     }
 
-    /// Changes a planned rate by a factor.
+    /// Multiplies a planned rate by a factor.
     pub(crate) fn scale_pacing(&mut self, factor: f64) {
         match &mut self.pacing {
             Pacing::Closed => {}

@@ -7,33 +7,33 @@ use super::access::{Access, AccessError};
 use super::places::{Places, Walk};
 use super::size::{self, Range};
 
-/// All I/Os stay in one zone until so many bytes were read and written there, and then go on in the
-/// next one. Behind the last zone comes the first.
+/// Strided zones: all I/Os stay in one zone until `transfer_bytes` were read and written there, and
+/// then continue in the next one. The first zone follows the last.
 ///
-/// The first zone begins where the range begins. One that the end of the range cuts is used as far
-/// as it goes, if the longest I/O fits.
+/// The first zone begins at the start of the range. A zone that crosses the end of the range is
+/// used up to that end, if the largest I/O fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneWalk {
-    /// Bytes that are read and written in each zone, above 0: more than it has go through it again,
-    /// less leave a part of it out.
+    /// Bytes read and written in each zone, above 0: more than its length starts again in the zone,
+    /// less leaves a part out.
     #[serde(deserialize_with = "size::bytes")]
     pub transfer_bytes: u64,
-    /// Length of each zone, at least that of the longest I/O.
+    /// Length of each zone in bytes, at least that of the largest I/O.
     #[serde(deserialize_with = "size::bytes")]
     pub range_bytes: u64,
-    /// What lies between the end of a zone and the beginning of the next.
+    /// Bytes between the end of a zone and the beginning of the next.
     #[serde(default, skip_serializing_if = "is_zero", deserialize_with = "size::bytes")]
     pub skip_bytes: u64,
 }
 
 impl ZoneWalk {
-    /// From the beginning of one zone to that of the next.
+    /// Returns the distance from the beginning of one zone to that of the next.
     pub fn distance_bytes(&self) -> u64 {
         self.range_bytes.saturating_add(self.skip_bytes)
     }
 
-    /// Whether it makes sense in itself, with what else is done.
+    /// Checks the walk together with the rest of the access.
     pub(super) fn check(&self, access: &Access) -> Result<(), AccessError> {
         if self.transfer_bytes == 0 {
             let (what, range) = ("zones.transfer_bytes", "above 0");
@@ -53,7 +53,7 @@ impl ZoneWalk {
         Ok(())
     }
 
-    /// Whether its zones begin with blocks.
+    /// Checks that the zones begin with blocks.
     pub(super) fn fits(&self, range: &Range, geometry: Geometry) -> Result<(), AccessError> {
         let (_, bytes) = range.on(geometry);
         let whole = self.distance_bytes().is_multiple_of(u64::from(geometry.block_bytes));

@@ -8,37 +8,37 @@ use super::line::Line;
 use super::places::Places;
 use super::size;
 
-/// Writes go to write pointers, and reads to what is before them. A zone that is full is reset
+/// Zoned access: writes go to write pointers, and reads to data before them. A full zone is reset
 /// before it is written again. In each zone one write at a time is in flight.
 ///
-/// Which zones there are the device tells when the job begins: those that lie in the range, and of
-/// them this worker's part. A volume without zones is taken as zones of `zone_bytes`, all empty.
+/// The device reports its zones when the job begins: those in the range are used, and of these the
+/// worker's part. A volume without zones is divided into empty zones of `zone_bytes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zoned {
-    /// Length that the device's zones must have, and that of a volume without zones; 0 for any.
+    /// Required length of the device's zones in bytes, and that for a volume without zones; 0 for
+    /// any.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "size::bytes")]
     pub zone_bytes: u64,
-    /// How much of each is written where the volume has none itself; 0 for all.
+    /// Capacity of each zone in bytes, for a volume without zones; 0 for all.
     #[serde(default, skip_serializing_if = "is_default", deserialize_with = "size::bytes")]
     pub capacity_bytes: u64,
-    /// From this share of the range on, 0 to 1, that holds data, zones are reset before they are
-    /// full.
+    /// Share of the range with data, 0 to 1, from which on zones are reset before they are full.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reset_threshold: f64,
-    /// The share of writes, 0 to 1, that resets its zone then; 0 for none.
+    /// Share of writes, 0 to 1, that reset their zone then; 0 for none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub reset_frequency: f64,
-    /// Zones that random writes keep open at once; 0 for as many as the device does.
+    /// Maximum number of zones that random writes keep open at once; 0 for the device's maximum.
     #[serde(default, skip_serializing_if = "is_default")]
     pub max_open: u32,
-    /// Reads go everywhere, to what was never written too.
+    /// True if reads go to all offsets, including unwritten ones.
     #[serde(default, skip_serializing_if = "is_default")]
     pub read_beyond: bool,
 }
 
 impl Zoned {
-    /// Whether it makes sense with what else is done.
+    /// Checks the zones together with the rest of the access.
     pub(super) fn check(&self, access: &Access) -> Result<(), AccessError> {
         let first = access.lines.first().map_or(0.0, |line| line.random_percent);
         let plain = Access {

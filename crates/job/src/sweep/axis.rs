@@ -7,13 +7,13 @@ use stats::sweep::{Axis, Setting};
 use super::{SweepError, settings};
 use crate::spec::JobSpec;
 
-/// Reads `size=512,1k,4k`. Commas within parentheses belong to a value. The settings are those of
-/// any job and those of `job`'s setup.
+/// Reads `size=512,1k,4k`. Commas within parentheses belong to a value. Settings are those of any
+/// job and those of `job`'s setup.
 ///
 /// # Errors
 ///
-/// [`SweepError`] for a word that is no setting, no value, or a value that stands there twice.
-/// Whether the values fit is seen when a job is made of them.
+/// [`SweepError`] for an unknown setting, a missing value, or a duplicate one. The values are
+/// checked when a job is made of them.
 pub fn parse(text: &str, job: &JobSpec) -> Result<Axis, SweepError> {
     let (word, values) = text.split_once('=').ok_or_else(|| SweepError::Axis(text.to_owned()))?;
     let word = settings::name(word.trim(), &job.setup)?;
@@ -46,7 +46,7 @@ fn split(text: &str) -> Vec<String> {
     values.iter().map(|value| value.trim().to_owned()).collect()
 }
 
-/// Every combination, the last axis fastest; one without settings if there is no axis.
+/// Returns every combination, the last axis fastest; one without settings if there is no axis.
 pub(super) fn combinations(axes: &[Axis]) -> Vec<Vec<Setting>> {
     axes.iter().fold(vec![Vec::new()], |all, axis| {
         let with = |settings: &Vec<Setting>, value: &String| {

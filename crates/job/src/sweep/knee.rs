@@ -1,4 +1,4 @@
-//! Where more load begins to buy more latency than rate.
+//! Knee of a series: the load from which on more load adds more latency than rate.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use stats::sweep::{Cell, CellRun, Knee, Scale, Search, Series, Setting, SweepRes
 
 use super::{search, settings, words_of};
 
-/// Fewest loads that can have a bend between them.
+/// Minimum number of loads for a knee.
 const FEWEST: usize = 3;
 
-/// The series of a sweep along its axis of load, if it has one.
+/// Returns the series of a sweep along its axis of load, if it has one.
 pub(super) fn series(document: &SweepResult) -> Vec<Series> {
     let axes = document.plan.axes.iter().filter(|axis| axis.values.len() >= FEWEST);
     let load = match document.plan.search {
@@ -43,10 +43,10 @@ pub(super) fn series(document: &SweepResult) -> Vec<Series> {
     all.into_iter().map(one).collect()
 }
 
-/// A load: its size, what the axis says, and its cell.
+/// A load: its size, its value on the axis, and its cell.
 type Load<'a> = (f64, &'a str, &'a Cell);
 
-/// The loads of a series that were measured, the least first.
+/// Returns the measured loads of a series, in ascending order.
 fn loads<'a>(cells: &[&'a Cell], load: &str) -> Vec<Load<'a>> {
     let one = |cell: &&'a Cell| {
         let setting = cell.settings.iter().find(|setting| setting.word == load)?;
@@ -57,7 +57,7 @@ fn loads<'a>(cells: &[&'a Cell], load: &str) -> Vec<Load<'a>> {
     loads
 }
 
-/// The cell with the highest power, the least load of equals.
+/// Returns the cell with the highest power; among equal ones that with the lowest load.
 fn knee(cells: &[&Cell], load: &str) -> Option<Knee> {
     let powers = |cell: &Cell| -> Vec<f64> { cell.whole_runs().filter_map(power).collect() };
     let each = loads(cells, load).into_iter().filter_map(|(_, value, cell)| {
@@ -90,18 +90,18 @@ fn knee(cells: &[&Cell], load: &str) -> Option<Knee> {
     })
 }
 
-/// Rate divided by mean latency of one run.
+/// Returns the rate divided by the mean latency of one run.
 fn power(run: &CellRun) -> Option<f64> {
     let mean_ns = run.latency_ns.mean.filter(|mean_ns| *mean_ns > 0.0)?;
     Some(run.iops / mean_ns).filter(|power| *power > 0.0)
 }
 
-/// Judges for each load whether it may be the best: no other one beats it, at a level that lets the
-/// best one be beaten by any of the others in one of twenty sweeps (Bonferroni). `None` where one
-/// has too few runs.
+/// Returns for each load whether it may be the best: no other one beats it, at a level at which the
+/// best one is beaten by any of the others in one of twenty sweeps (Bonferroni). `None` if one has
+/// too few runs.
 fn not_beaten(powers: &[&[f64]]) -> Option<Vec<bool>> {
     let level = 2.0 * BEATEN / (powers.len() - 1) as f64;
-    // Each round of a sweep measures all loads: what drifts is in their noise.
+    // Each round of a sweep measures all loads: drift is part of their noise.
     let none = Drift::none();
     let beats = |a: &[f64], b: &[f64]| -> Option<bool> {
         let found = ratio::ratio(b, a, 0.0, &none)?;
@@ -120,7 +120,7 @@ fn not_beaten(powers: &[&[f64]]) -> Option<Vec<bool>> {
 /// Share of sweeps in which the best load may be left out.
 const BEATEN: f64 = 0.05;
 
-/// The rates beside that of the fewest.
+/// Returns the rates relative to that of the lowest value.
 fn scaling(cells: &[&Cell], load: &str) -> Vec<Scale> {
     let loads = loads(cells, load);
     let rates = |cell: &Cell| -> Vec<f64> { cell.whole_runs().map(|run| run.iops).collect() };
@@ -131,7 +131,7 @@ fn scaling(cells: &[&Cell], load: &str) -> Vec<Scale> {
     let first = rates(first);
     let scale = |(count, value, cell): &Load| {
         let found = ratio::ratio(&first, &rates(cell), 0.0, &Drift::none())?;
-        // The first beside itself is itself.
+        // The ratio of the first to itself is 1.
         let range = match count == fewest {
             true => Some([1.0, 1.0]),
             false => found.sure.map(|sure| sure.range),
@@ -143,7 +143,7 @@ fn scaling(cells: &[&Cell], load: &str) -> Vec<Scale> {
     loads.iter().filter_map(scale).collect()
 }
 
-/// The load that a value says, to sort by.
+/// Returns the load of a value, for sorting.
 fn size_of(value: &str) -> f64 {
     let plain = value.trim_end_matches('%');
     let rate = || match plain.parse() {
@@ -160,8 +160,8 @@ mod test {
 
     use super::*;
 
-    /// Rates of a closed network of stations with these times, by mean value analysis (M. Reiser,
-    /// S. Lavenberg, 1980).
+    /// Returns rates of a closed network of stations with these service times, by mean value
+    /// analysis (M. Reiser, S. Lavenberg, 1980).
     fn rates(stations: &[f64], most: u32) -> Vec<f64> {
         let mut queues = vec![0.0; stations.len()];
         let mut at = |load: u32| {
@@ -174,7 +174,7 @@ mod test {
         (1..=most).map(&mut at).collect()
     }
 
-    /// Three runs of each load, with noise, and the knee.
+    /// Measures three runs of each load, with noise, and returns the knee.
     fn measured(rng: &mut Rng, stations: &[f64], loads: &[u32], noise: f64) -> Knee {
         let rates = rates(stations, 128);
         let mut run = |load: u32| {

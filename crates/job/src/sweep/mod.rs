@@ -1,9 +1,9 @@
 //! Sweeps: the same job with settings that vary, one run after the other.
 //!
-//! A [`Sweep`] is a pure function of its document: [`next_run`](Sweep::next_run) says what is to be
-//! measured now, [`record`](Sweep::record) takes what came of it. Whoever holds it runs the job by
-//! any [`Runner`](crate::Runner), measured or simulated, and keeps the document: a sweep that was
-//! cut goes on where its document ends.
+//! A [`Sweep`] is a pure function of its document: [`next_run`](Sweep::next_run) returns the next
+//! run to make, [`record`](Sweep::record) adds its result. The caller runs the job by any
+//! [`Runner`](crate::Runner), measured or simulated, and saves the document: an interrupted sweep
+//! resumes from its document.
 
 mod axis;
 mod knee;
@@ -23,68 +23,68 @@ use crate::spec::{JobSpec, Rate, SpecError};
 pub use self::axis::parse as parse_axis;
 pub use self::settings::{WORDS, Word};
 
-/// Most cells of a sweep: at a second each they take a day.
+/// Maximum number of cells of a sweep: at a second each they take a day.
 const MAX_CELLS: usize = 100_000;
-/// Most cells that a search makes of one combination: a closed loop, and a rate for each two
+/// Maximum number of cells of a search per combination: a closed loop, and a rate for each two
 /// percent of it.
 const SEARCHED: usize = 51;
-/// Most runs of a cell.
+/// Maximum number of runs of a cell.
 const MAX_REPEATS: u32 = 1000;
 
-/// What is wrong with a sweep.
+/// Error of a sweep.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// No such setting.
+    /// Unknown setting.
     #[error("'{word}' is no setting{near}: there are {known}, and workload.KEY…")]
     Word {
-        /// What was named.
+        /// Name as given.
         word: String,
-        /// The setting that was meant, in words, if one is near.
+        /// Hint at a similar setting, if there is one.
         near: String,
-        /// What may be named: the settings of the job's setup, then those of any job.
+        /// Known names: the settings of the job's setup, then those of any job.
         known: String,
     },
-    /// Not `WORD=VALUE,VALUE…`.
+    /// Text other than `WORD=VALUE,VALUE…`.
     #[error("'{0}' is not WORD=VALUE,VALUE…, as size=512,4k")]
     Axis(String),
-    /// The same setting or value twice.
+    /// Duplicate setting or value.
     #[error("{0} stands there twice")]
     Twice(String),
-    /// A value that the setting does not take.
+    /// Invalid value of a setting.
     #[error("{word}={value}: {why}")]
     Value {
-        /// The setting.
+        /// Name of the setting.
         word: String,
-        /// The value.
+        /// Value as given.
         value: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// A combination of settings that makes no job.
+    /// Combination of settings without a valid job.
     #[error("{settings}: {error}")]
     Job {
-        /// The combination.
+        /// Settings of the combination.
         settings: String,
-        /// Why.
+        /// Reason.
         error: SpecError,
     },
-    /// A job of several steps.
+    /// Job of several steps.
     #[error("a sweep takes a job of one step, not {0}")]
     Steps(usize),
     /// Too many cells or repeats, or none.
     #[error("{what} must be {range}, not {count}")]
     Count {
-        /// Of what.
+        /// Name of what is counted.
         what: &'static str,
-        /// What it may be.
+        /// Allowed range.
         range: &'static str,
-        /// How many there are.
+        /// Actual count.
         count: usize,
     },
-    /// A search for a rate beside a rate.
+    /// Search for a rate together with a given rate.
     #[error("a search sets the rate itself: leave --rate and the axis away")]
     Rate,
-    /// The document is another sweep's.
+    /// Document of another sweep.
     #[error("the document of the sweep: {0}")]
     Document(String),
 }
@@ -94,20 +94,20 @@ pub enum SweepError {
 pub struct Sweep {
     job: JobSpec,
     document: SweepResult,
-    /// Runs have come in since series and findings were derived.
+    /// True if runs were added since series and findings were derived.
     stale: bool,
 }
 
-/// A run that is to be made.
+/// A run to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticket {
-    /// The cell, an index into the document's.
+    /// Index of the cell in the document.
     pub cell: usize,
-    /// Which repeat, from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// The job.
+    /// Job of the run.
     pub job: JobSpec,
-    /// Its folder inside that of the sweep.
+    /// Folder of the run inside that of the sweep.
     pub folder: String,
 }
 
@@ -135,7 +135,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// Takes a sweep up again. Runs that failed are made once more.
+    /// Resumes a sweep. Failed runs are repeated.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Sweep {
         sweep.document.schema_version = document.schema_version;
         sweep.document.bounds = document.bounds;
         sweep.document.unkept = document.unkept;
-        // Kept by the rule of then, until it is known by that of now.
+        // Findings by an earlier rule remain until there are new ones.
         sweep.document.found = document.found;
         let places: HashMap<String, usize> =
             (0..).zip(&sweep.document.cells).map(|(at, c)| (words_of(&c.settings), at)).collect();
@@ -184,7 +184,7 @@ impl Sweep {
         Ok(sweep)
     }
 
-    /// What is known so far.
+    /// Returns the document so far.
     pub fn document(&mut self) -> &SweepResult {
         if std::mem::take(&mut self.stale) {
             self.document.series = knee::series(&self.document);
@@ -196,17 +196,17 @@ impl Sweep {
         &self.document
     }
 
-    /// What is to be measured.
+    /// Returns the plan.
     pub fn plan(&self) -> &SweepPlan {
         &self.document.plan
     }
 
-    /// The cell of a ticket.
+    /// Returns the cell of a ticket.
     pub fn cell(&self, ticket: &Ticket) -> &Cell {
         &self.document.cells[ticket.cell]
     }
 
-    /// Runs that are planned by now and not made, in the order of their cells.
+    /// Returns the runs that are planned by now and not made, in the order of their cells.
     pub fn missing(&self) -> impl Iterator<Item = Ticket> {
         let cells = self.document.cells.iter().enumerate();
         cells.flat_map(move |(index, cell)| {
@@ -216,28 +216,28 @@ impl Sweep {
         })
     }
 
-    /// The jobs of all cells that are known by now. A search changes their rate only.
+    /// Returns the jobs of all cells that are known by now. A search changes their rate only.
     pub fn jobs(&self) -> impl Iterator<Item = JobSpec> {
         let job = |cell: &Cell| self.job_of(&cell.settings, cell.rate_per_s).ok();
         self.document.cells.iter().filter_map(job)
     }
 
-    /// Says what makes the runs.
+    /// Sets the program that makes the runs.
     pub fn set_tool(&mut self, tool: stats::Tool) {
         self.document.tool = tool;
     }
 
-    /// Says what the user's bounds came to.
+    /// Sets the verdicts on the user's bounds.
     pub fn set_bounds(&mut self, bounds: Vec<Bound>) {
         self.document.bounds = bounds;
     }
 
-    /// Says what figures equal runs did not keep.
+    /// Sets the figures that differed between identical runs.
     pub fn set_unkept(&mut self, unkept: Vec<String>) {
         self.document.unkept = unkept;
     }
 
-    /// Whether `other` is to measure the same; the command lines may differ.
+    /// Returns whether `other` has the same plan; the command lines may differ.
     pub fn has_plan_of(&self, other: &Sweep) -> bool {
         let plan = |sweep: &Sweep| {
             let mut plan = sweep.document.plan.clone();
@@ -249,17 +249,17 @@ impl Sweep {
         plan(self) == plan(other)
     }
 
-    /// Runs that went through, and those that are planned by now; a search may plan more.
+    /// Returns the number of completed runs, and of those planned by now; a search may plan more.
     pub fn progress(&self) -> (usize, usize) {
         let cells = &self.document.cells;
         let done = cells.iter().map(|cell| cell.runs.len()).sum();
         (done, cells.iter().map(|cell| cell.repeats as usize).sum())
     }
 
-    /// What is to be measured now; `None` at the end.
+    /// Returns the next run to make; `None` at the end.
     ///
     /// Every cell is measured once before any is measured again, in an order that differs from
-    /// round to round: what drifts meanwhile is not mistaken for an effect of a setting.
+    /// round to round: drift is not mistaken for an effect of a setting.
     pub fn next_run(&mut self) -> Option<Ticket> {
         self.next_planned().or_else(|| {
             search::extend(self);
@@ -275,8 +275,8 @@ impl Sweep {
                 repeat <= cell.repeats && cell.runs.iter().all(|run| run.repeat != repeat)
             };
             let missing = (0..cells.len()).filter(|index| lacks(&cells[*index]));
-            // By a number of its own for each cell and round: what is left keeps its order when
-            // the sweep is taken up again.
+            // Sorted by a separate random number for each cell and round: the order of the
+            // remaining cells is the same when the sweep is resumed.
             let key = |index: &usize| {
                 let stream = (u64::from(repeat) << 32) | *index as u64;
                 Rng::new(self.document.plan.seed, stream).next_u64()
@@ -293,7 +293,7 @@ impl Sweep {
         let mut job = self
             .job_of(&cell.settings, cell.rate_per_s)
             .expect("every combination was checked at the start");
-        // Repeats differ in what is random, too: one order of places is one sample.
+        // Repeats differ in random choices, too: one order of offsets is one sample.
         job.seed = split(job.seed, repeat);
         let single = self.document.plan.repeats == 1
             && !matches!(self.document.plan.search, Search::P99 { .. });
@@ -304,12 +304,12 @@ impl Sweep {
         Ticket { cell: index, repeat, job, folder }
     }
 
-    /// Takes a result that stands in the folder of a ticket, from before a cut; not one of another
-    /// job or of half a run.
+    /// Adopts a result in the folder of a ticket from before an interruption, unless it is of
+    /// another job or incomplete.
     pub fn adopt(&mut self, ticket: &Ticket, result: &RunResult) -> bool {
-        // As it was kept: a number may change its last bit on the way through a text.
+        // The job as it was saved: a number may change its last bit in a text.
         let kept = serde_json::to_string(&ticket.job).and_then(|text| serde_json::from_str(&text));
-        // Its logs were in its folder.
+        // The logs were in the folder of the run.
         let same = kept.is_ok_and(|kept| without_logs(kept) == without_logs(result.spec.clone()));
         let whole = result.partial.is_none();
         if same && whole {
@@ -318,13 +318,13 @@ impl Sweep {
         same && whole
     }
 
-    /// Takes the result of a run.
+    /// Adds the result of a run.
     pub fn record(&mut self, ticket: &Ticket, result: &RunResult) {
         let run = CellRun::of(result, ticket.repeat, ticket.folder.clone());
         self.keep(ticket, run);
     }
 
-    /// Takes the news that a run could not be made.
+    /// Adds a run that failed, with the reason.
     pub fn record_failure(&mut self, ticket: &Ticket, why: String) {
         let (repeat, folder) = (ticket.repeat, ticket.folder.clone());
         self.keep(ticket, CellRun { repeat, folder, failed: Some(why), ..CellRun::default() });
@@ -341,8 +341,8 @@ impl Sweep {
         self.stale = true;
     }
 
-    /// Holds the runs against what their results and the journal say: `source` is where a run comes
-    /// from by its own result, where that was read.
+    /// Compares the runs with their results and the journal: `source` returns the source of a run
+    /// from its own result, if that was read.
     pub fn hold_against(
         &mut self,
         journal: Option<&Journal>,
@@ -360,7 +360,7 @@ impl Sweep {
         self.stale = true;
     }
 
-    /// The first entry of its journal: it begins, by its plan.
+    /// Returns the first entry of the journal: the sweep begins, with its plan.
     pub fn begins(&self) -> Entry {
         let mut plan = self.document.plan.clone();
         if let Some(job) = plan.job.as_object_mut() {
@@ -370,7 +370,7 @@ impl Sweep {
         Entry { event: Event::Sweep, digest: digest(text.as_bytes()), ..Entry::default() }
     }
 
-    /// The job of a combination, checked.
+    /// Returns the checked job of a combination.
     fn job_of(&self, settings: &[Setting], rate_per_s: Option<f64>) -> Result<JobSpec, SweepError> {
         let mut job = self.job.clone();
         for setting in settings.iter().filter(|setting| setting.word != search::LOAD) {
@@ -396,13 +396,13 @@ impl Sweep {
     }
 }
 
-/// Derives the seed of a repeat: sweeps of neighbouring seeds have none in common. Every reader of
-/// JSON knows its 53 bits.
+/// Derives the seed of a repeat: sweeps with neighbouring seeds have none in common. Every JSON
+/// reader supports its 53 bits.
 fn split(seed: u64, repeat: u32) -> u64 {
     Rng::new(seed, repeat.into()).next_u64() >> 11
 }
 
-/// A job as it is kept, without the names of its logs: they are no part of the load.
+/// Returns a saved job without the names of its logs, which are no part of the load.
 fn without_logs(mut job: serde_json::Value) -> serde_json::Value {
     let steps = job.get_mut("steps").and_then(serde_json::Value::as_array_mut);
     for step in steps.into_iter().flatten() {
@@ -457,19 +457,19 @@ fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
     Ok(())
 }
 
-/// As "size=4k outstanding=8".
+/// Formats settings, as "size=4k outstanding=8".
 pub fn words_of(settings: &[Setting]) -> String {
     let words = settings.iter().map(|setting| format!("{}={}", setting.word, setting.value));
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a path leads to something inside the folder that it begins in.
+/// Returns whether a path is inside the folder in which it begins.
 fn is_inside(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && parts.all(|part| matches!(part, Component::Normal(_)))
 }
 
-/// A name that every file system takes, unlike any other of the sweep by its number.
+/// Returns a folder name that every file system accepts, unique in the sweep by its number.
 fn folder_name(number: usize, settings: &[Setting]) -> String {
     const LONGEST: usize = 100;
     let words = words_of(settings).replace(' ', "-");

@@ -1,14 +1,13 @@
-//! Searches that plan their cells by what was measured before: a ladder of loads, and the highest
-//! rate within a bound of latency.
+//! Searches that plan their cells from previous results: a ladder of loads, and the highest rate
+//! within a bound of latency.
 //!
-//! Both begin with the highest rate that a closed loop reaches, the cells `load=max`. Everything
-//! after is planned from the document alone, so a search goes on where it was cut.
+//! Both begin with the highest rate of a closed loop, the cells `load=max`. All later cells are
+//! planned from the document alone, so an interrupted search resumes.
 //!
-//! The search for a rate halves the interval by one run of each rate. Then it gathers
-//! [evidence] for both ends of an interval: that at one rate, and so below, more than half of all
-//! runs hold, and at another one, and above, less than half. Where the runs of a rate are not of
-//! one mind, others further out follow. The answer between them is that of a [curve] through all
-//! runs.
+//! The search for a rate halves the interval by one run of each rate. Then it gathers [evidence]
+//! for both ends of an interval: that at one rate, and below, more than half of all runs meet the
+//! bound, and at another one, and above, less than half. If the runs of a rate disagree, rates
+//! further out follow. The answer between the ends is that of a [curve] through all runs.
 
 mod curve;
 mod evidence;
@@ -21,28 +20,28 @@ use stats::sweep::{Cell, Found, Search, Setting, Shows, SweepPlan, SweepResult};
 use self::rates::{Next, Rates};
 use super::{Sweep, axis, words_of};
 
-/// The word of what a search sets.
+/// Name of the setting of a search.
 pub(super) const LOAD: &str = "load";
-/// Its value for the closed loop.
+/// Value of the setting for the closed loop.
 const TOP: &str = "max";
-/// Share of the highest rate between two steps of a ladder, in percent.
+/// Step of a ladder, in percent of the highest rate.
 const RUNG: u32 = 10;
-/// The finest step of the search for a rate, in percent of the highest one.
+/// Finest step of the search for a rate, in percent of the highest one.
 const STEP: u32 = 2;
-/// Fewest runs that decide about a rate: so many of one mind do.
+/// Minimum number of runs that decide about a rate, if all agree.
 const DECIDING: u32 = 6;
 
-/// The settings of the closed loop.
+/// Returns the settings of the closed loop.
 pub(super) fn top(settings: Vec<Setting>) -> Vec<Setting> {
     with(settings, TOP.to_owned())
 }
 
-/// Whether a cell is the closed loop that a search began with.
+/// Returns whether a cell is the closed loop with which a search began.
 pub(super) fn is_top(cell: &Cell) -> bool {
     cell.settings.last().is_some_and(|last| last.word == LOAD && last.value == TOP)
 }
 
-/// Adds the cells and runs that follow from what was measured.
+/// Adds the cells and runs that follow from the results.
 pub(super) fn extend(sweep: &mut Sweep) {
     let known = Known::of(&sweep.document);
     let mut new: Vec<(Vec<Setting>, Wanted, f64)> = Vec::new();
@@ -79,17 +78,17 @@ pub(super) fn extend(sweep: &mut Sweep) {
     }
 }
 
-/// Runs that are to be made.
+/// Runs to make.
 struct Wanted {
     /// Share of the highest rate, in percent.
     share: u32,
-    /// Runs of that share by then.
+    /// Number of runs at that share in total.
     repeats: u32,
-    /// End that they are evidence for.
+    /// End of the interval that the runs are evidence for.
     shows: Option<Shows>,
 }
 
-/// What a search for a rate came to; nothing as long as it goes on.
+/// Returns the results of a search for a rate; none until it ends.
 pub(super) fn found(document: &SweepResult) -> Vec<Found> {
     let Search::P99 { ns } = document.plan.search else { return Vec::new() };
     let known = Known::of(document);
@@ -103,7 +102,7 @@ pub(super) fn found(document: &SweepResult) -> Vec<Found> {
     all.into_iter().filter_map(one).collect()
 }
 
-/// The cells of a search by their settings.
+/// Cells of a search by their settings.
 struct Known<'a> {
     cells: HashMap<String, &'a Cell>,
     plan: &'a SweepPlan,
@@ -115,13 +114,13 @@ impl<'a> Known<'a> {
         Known { cells: cells.collect(), plan: &document.plan }
     }
 
-    /// The median of the closed loop's rates.
+    /// Returns the median of the closed loop's rates.
     fn highest(&self, settings: &[Setting]) -> Option<f64> {
         let cell = self.cells.get(&words_of(&top(settings.to_vec())))?;
         cell.iops.map(|iops| iops.median).filter(|rate| *rate > 0.0)
     }
 
-    /// Runs that decide about a rate.
+    /// Returns the number of runs that decide about a rate.
     fn deciding(&self) -> u32 {
         self.plan.repeats.max(DECIDING)
     }

@@ -1,4 +1,4 @@
-//! The settings that an axis may name, and how each changes a job.
+//! Settings that an axis may name, and the change that each makes to a job.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -15,11 +15,11 @@ use crate::spec::{
 /// A setting that an axis may name.
 #[derive(Clone, Copy, Debug)]
 pub struct Word {
-    /// Its name.
+    /// Name of the setting.
     pub name: &'static str,
-    /// What fio calls it; empty if nothing.
+    /// Name of the fio option; empty if there is none.
     pub alias: &'static str,
-    /// What it sets, and in which unit.
+    /// Description of the setting, with its unit.
     pub says: &'static str,
 }
 
@@ -27,7 +27,7 @@ const fn word(name: &'static str, alias: &'static str, says: &'static str) -> Wo
     Word { name, alias, says }
 }
 
-/// Every setting with a word of its own. Beside them `workload.…` reaches every key of a workload.
+/// Every setting with a name. In addition `workload.…` sets any key of a workload.
 pub const WORDS: [Word; 21] = [
     word("size", "bs", "length of each I/O, as 4k"),
     word("read", "rwmixread", "share of reads in percent"),
@@ -52,15 +52,15 @@ pub const WORDS: [Word; 21] = [
     word("ramp", "ramp_time", "seconds before the measured window"),
 ];
 
-/// Axes along which the load grows: those have a knee.
+/// Axes along which the load grows, which have a knee.
 pub(super) const LOADS: [&str; 6] =
     ["outstanding", "workers", "volumes", "targets", "drives", "rate"];
 /// Axes that count things of which each could do as much as the first.
 pub(super) const COUNTS: [&str; 4] = ["workers", "volumes", "targets", "drives"];
-/// Begins a path into the document of a workload.
+/// Prefix of a path into the document of a workload.
 const PATH: &str = "workload.";
 
-/// The name of what an axis calls `text`. A job's setup has words of its own.
+/// Returns the name of the setting that an axis calls `text`. A job's setup has its own settings.
 pub(super) fn name(text: &str, setup: &BTreeMap<String, String>) -> Result<String, SweepError> {
     let path = text.strip_prefix(PATH).is_some_and(|path| !path.is_empty());
     if path || (setup.contains_key(text) && text != MAKER) {
@@ -77,7 +77,7 @@ pub(super) fn name(text: &str, setup: &BTreeMap<String, String>) -> Result<Strin
     })
 }
 
-/// Changes a job of one step.
+/// Changes one setting in a job of one step.
 pub(super) fn set(job: &mut JobSpec, word: &str, value: &str) -> Result<(), SweepError> {
     if let Some(setting) = job.setup.get_mut(word) {
         value.clone_into(setting);
@@ -100,7 +100,7 @@ pub(super) fn set(job: &mut JobSpec, word: &str, value: &str) -> Result<(), Swee
     why.map_err(|why| SweepError::Value { word: word.to_owned(), value: value.to_owned(), why })
 }
 
-/// Lets all workers together begin so many I/Os or bytes per second.
+/// Sets the total rate of all workers, in I/Os or bytes per second.
 pub(super) fn set_rate(step: &mut Step, rate: Rate) {
     let workers = step.workers().max(1) as f64;
     for group in &mut step.groups {
@@ -127,7 +127,7 @@ pub(super) fn set_poisson(step: &mut Step) {
     }
 }
 
-/// Planned starts per second stay what they are over all workers.
+/// Sets the number of workers without a change of the total rate.
 fn scale_workers(step: &mut Step, count: u32) {
     for group in &mut step.groups {
         group.workload.scale_pacing(f64::from(group.workers) / f64::from(count.max(1)));
@@ -202,8 +202,8 @@ fn set_arrivals(pacing: &mut Pacing, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Changes the document of a workload at a path of keys, and reads it back: the keys that exist
-/// are those of the workload's own layout.
+/// Changes the document of a workload at a path of keys, and reads it back: the valid keys are
+/// those of the workload's own layout.
 fn set_path(workload: &mut Workload, path: &str, value: &str) -> Result<(), String> {
     let mut document = serde_json::to_value(&*workload).map_err(|error| error.to_string())?;
     let mut at = &mut document;
@@ -216,7 +216,7 @@ fn set_path(workload: &mut Workload, path: &str, value: &str) -> Result<(), Stri
             continue;
         }
         if !at.is_object() {
-            // The name of a law becomes a law with a number.
+            // The name of a distribution becomes a distribution with a number.
             *at = Value::Object(Map::new());
         }
         let Value::Object(keys) = at else { unreachable!("it was made one") };

@@ -6,8 +6,8 @@ use stats::{Latency, Origin, Totals};
 use super::*;
 use crate::spec::{Access, Group, Pacing, Workload};
 
-/// A device that takes 100 µs for an I/O, eight at a time: it bends at eight outstanding. Its p99
-/// is the response time of a queue that grows towards 80,000 a second.
+/// Simulates a device with 100 µs per I/O, eight at a time: its knee is at eight outstanding. The
+/// p99 is the response time of a queue that grows towards 80,000 a second.
 fn device(job: &JobSpec) -> RunResult {
     let workload = &job.steps[0].groups[0].workload;
     let (iops, mean_us) = match workload.pacing {
@@ -39,7 +39,7 @@ fn sweep(axes: &[&str], repeats: u32, search: Search) -> Result<Sweep, SweepErro
     Sweep::new(job, SweepPlan { axes, repeats, seed: 7, search, ..SweepPlan::default() })
 }
 
-/// Makes at most so many runs; returns their folders in order.
+/// Makes at most `at_most` runs; returns their folders in order.
 fn go(sweep: &mut Sweep, at_most: usize) -> Vec<String> {
     let mut made = Vec::new();
     while made.len() < at_most
@@ -127,7 +127,7 @@ fn what_more_workers_bring_stands_beside_the_fewest() {
         let workers = f64::from(ticket.job.steps[0].groups[0].workers);
         let mut result = device(&ticket.job);
         rise += 1.0;
-        // As in the second founding document: sixteen do a little less than sixteen times as much.
+        // As in the second founding document: sixteen do slightly less than sixteen times as much.
         result.totals.iops =
             workers.min(15.0) * 93e3 * if ticket.repeat % 2 == 1 { 0.99 } else { 1.01 };
         sweep.record(&ticket, &result);
@@ -192,14 +192,14 @@ struct Percent {
     runs: f64,
 }
 
-/// A search in which the chance of a run to hold falls along a normal law around `middle` percent
-/// of the highest rate, with a deviation of `sigma` percent.
+/// Runs a search in which the probability of a run to meet the bound follows a normal distribution
+/// around `middle` percent of the highest rate, with a standard deviation of `sigma` percent.
 fn scattered(middle: f64, sigma: f64, seed: u64) -> Percent {
     let mut sweep = sweep(&[], 1, Search::P99 { ns: 400_000 }).unwrap();
     let mut chance = Rng::new(seed, 0);
     while let Some(ticket) = sweep.next_run() {
         let mut result = device(&ticket.job);
-        // The sum of twelve has a variance of one.
+        // The sum of twelve uniform numbers has a variance of one.
         let normal = (0..12).map(|_| chance.uniform()).sum::<f64>() - 6.0;
         if let Some(rate) = sweep.cell(&ticket).rate_per_s {
             let holds = rate / 800.0 + sigma * normal < middle;
@@ -218,7 +218,7 @@ fn scattered(middle: f64, sigma: f64, seed: u64) -> Percent {
     }
 }
 
-/// Searches of each law; `SEARCHES` in the environment makes more.
+/// Searches of each distribution; `SEARCHES` in the environment sets another number.
 const SEARCHES: u64 = 24;
 
 #[test]
@@ -238,10 +238,11 @@ fn the_interval_holds_the_rate_of_the_law_as_often_as_it_says() {
                  {width:.1}, runs {:.1}",
                 mean(|found| found.runs),
             );
-            // Chance: one of 32 at each end, and two deviations of what chance leaves open.
+            // Chance: one of 32 at each end, and two standard deviations of the remaining chance
+            // error.
             let most = 1.0 / 32.0 + 2.0 * (1.0 / 32.0 / n).sqrt();
             assert!(too_high <= most && too_low <= most, "{middle} {sigma}: {too_high} {too_low}");
-            // The answer leans to neither side, where the law is no wider than the rates.
+            // The answer has no bias if the distribution is no wider than the rates.
             let off = (rate - middle).abs();
             assert!(sigma > 20.0 || off < 1.0 + 0.5 * sigma / n.sqrt(), "{middle} {sigma}: {rate}");
         }
@@ -281,7 +282,7 @@ fn runs_at_the_edges_take_turns() {
 
 #[test]
 fn independent_arrivals_may_scatter() {
-    // A thousand planned: one deviation is 3 %.
+    // A thousand planned: one standard deviation is 3 %.
     for (iops, keeps) in [(0.95, true), (0.8, false)] {
         let mut sweep = sweep(&[], 1, Search::P99 { ns: u64::MAX }).unwrap();
         sweep.document.plan.poisson = true;

@@ -1,9 +1,8 @@
 //! fio's traces, as `write_iolog` makes them: versions 2 and 3.
 //!
 //! A line is a file that is added, opened or closed, or an I/O. Version 3 has a time in
-//! microseconds before each; version 2 has lines that wait. Nothing of what a line claims is
-//! believed beyond its own length: no line is longer than fio's own, and memory grows with the
-//! lines that are there.
+//! microseconds before each; version 2 has lines that wait. No claim of a line is trusted beyond
+//! its own length: no line is longer than fio's own, and memory grows with the actual lines.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -16,19 +15,19 @@ use super::{Event, Facts, Packed, Trace};
 use crate::formats::{FormatError, Location};
 use crate::spec::{MAX_IO_BYTES, Replay, Skip};
 
-/// Longest line in bytes, as in fio.
+/// Maximum length of a line in bytes, as in fio.
 const LINE_MAX_BYTES: u64 = 4096;
-/// Longest name of a file in bytes, as in fio.
+/// Maximum length of a file name in bytes, as in fio.
 const NAME_MAX_BYTES: usize = 256;
-/// Most files of a trace: as many as a step may have workers.
+/// Maximum number of files of a trace: as many as a step may have workers.
 const FILES_MAX: usize = 4096;
-/// Longest trace: a year, as a step.
+/// Maximum duration of a trace: a year, like a step.
 const LONGEST: Nanos = Nanos::from_secs(366 * 86_400);
-/// How blktrace's binary files of its only version begin, in either order of bytes.
+/// Magic numbers of blktrace's binary files of its only version, in either byte order.
 const BLKTRACE: [&[u8]; 2] = [b"eat\x07", b"\x07tae"];
 
-/// Reads the trace of `replay`, and takes of it what that says. `one`: all of its files are one
-/// volume.
+/// Reads the trace of `replay`, and applies the options of `replay`. `one` is true if all files of
+/// the trace are one volume.
 pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace, FormatError> {
     let mut reader = Reader {
         replay,
@@ -66,7 +65,7 @@ pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace,
     reader.finish(Arc::clone(&name)).map_err(|why| error(number, "", why))
 }
 
-/// Whether the lines behind the first one have times.
+/// Returns whether the lines after the first one have times.
 fn first_line(bytes: &[u8]) -> Result<bool, String> {
     if BLKTRACE.iter().any(|magic| bytes.starts_with(magic)) {
         return Err("a binary trace of blktrace is not read: write its I/Os as text, in lines of \
@@ -91,17 +90,17 @@ fn text(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|_| "no UTF-8 text".to_owned())
 }
 
-/// The time of a trace as it is replayed.
+/// Clock of a replayed trace.
 #[derive(Default)]
 struct Clock {
-    /// The last time that a line said, in microseconds.
+    /// Time of the previous line, in microseconds.
     last_us: u64,
     now: Nanos,
 }
 
 impl Clock {
-    /// A line says its time. As with fio the first time above 0 is the beginning, and the clock
-    /// stands where times go back.
+    /// Advances to the time of a line. As in fio, the first time above 0 is the beginning, and the
+    /// clock does not go back.
     fn say(&mut self, us: u64, replay: &Replay) -> Result<(), String> {
         let before = std::mem::replace(&mut self.last_us, us);
         if before == 0 || us < before || !replay.stalls {
@@ -122,11 +121,11 @@ impl Clock {
     }
 }
 
-/// Takes lines.
+/// Parses lines.
 struct Reader<'a> {
     replay: &'a Replay,
     one: bool,
-    /// Lines have times.
+    /// True if lines have times.
     timed: bool,
     files: HashMap<String, u32>,
     clock: Clock,
@@ -189,7 +188,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An I/O, or a pause.
+    /// Adds an I/O, or a pause.
     fn io(
         &mut self,
         line: u32,
@@ -203,12 +202,12 @@ impl Reader<'_> {
             "write" => (Op::Write, Some(Skip::Write)),
             "trim" => (Op::Trim, Some(Skip::Trim)),
             "sync" => (Op::Flush, Some(Skip::Sync)),
-            // As with fio, which skips the other kind alone.
+            // As in fio, which skips the other kind alone.
             "datasync" => (Op::Flush, None),
             "wait" if self.timed => {
                 return Err("waits belong to version 2; in version 3 times say it".to_owned());
             }
-            // Whatever its manual says: not before so many milliseconds.
+            // The effect differs from fio's manual: the I/O is not before this many milliseconds.
             "wait" if self.replay.stalls => {
                 return self.clock.reach(u128::from(offset) * 1_000_000);
             }

@@ -1,7 +1,8 @@
-//! A trace: I/Os that somebody did once, in their order and with their times.
+//! A trace: recorded I/Os, in their order and with their times.
 //!
-//! [`iolog`] reads one from a file, [`packed`] keeps it in a few bytes for each I/O: always fewer
-//! than its line in the file has. Workers go through it by a [`Cursor`] and share it.
+//! [`iolog`] reads a trace from a file, [`packed`] stores it in a few bytes for each I/O: always
+//! fewer than its line in the file has. Workers iterate over the trace by a [`Cursor`] and share
+//! it.
 
 mod iolog;
 mod packed;
@@ -18,87 +19,87 @@ use self::packed::Packed;
 /// One I/O of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// When it is due, from the beginning of the trace.
+    /// Due time, from the beginning of the trace.
     pub at: Nanos,
-    /// What is done.
+    /// Operation.
     pub op: Op,
-    /// Which file, in the order in which the trace names them.
+    /// Index of the file, in the order in which the trace names them.
     pub file: u32,
-    /// Where in it, in bytes; 0 for a flush, and so is the length.
+    /// Offset in the file, in bytes; a flush has offset and length 0.
     pub offset: u64,
-    /// In bytes.
+    /// Size in bytes.
     pub len: u32,
-    /// Where it stands, counted from 1.
+    /// Line number in the trace, from 1.
     pub line: u32,
 }
 
 /// A trace that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// The name of its file.
+    /// Name of the trace's file.
     name: Arc<str>,
     packed: Packed,
     facts: Facts,
 }
 
-/// What is known of a trace as a whole.
+/// Facts about a trace as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Files that it names, in the order in which they come up.
+    /// Files of the trace, in order of appearance.
     pub files: Vec<String>,
     /// Reads, writes, trims and flushes.
     pub ios: [u64; 4],
-    /// Bytes of all of them.
+    /// Total bytes.
     pub bytes: u64,
-    /// Longest read or write in bytes.
+    /// Largest read or write in bytes.
     pub longest_bytes: u32,
-    /// Time from its beginning to its last I/O.
+    /// Time from the beginning to the last I/O.
     pub length: Nanos,
-    /// I/Os begin at times of their own. Otherwise they follow each other, but for pauses.
+    /// True if I/Os start at their own times. Otherwise they follow each other, except for pauses.
     pub timed: bool,
     /// End of the last I/O on each file, in bytes.
     ends: Vec<u64>,
-    /// Length of the first one, and whether all others have it.
+    /// Size of the first I/O, and whether all others have the same.
     size_bytes: Option<u32>,
     one_size: bool,
-    /// I/Os that do not begin where the one before ended.
+    /// Number of I/Os that do not begin where the previous one ended.
     jumps: u64,
-    /// Every bit that is set in a place or a length.
+    /// Bitwise or of all offsets and sizes.
     bits: u64,
 }
 
 impl Facts {
-    /// Reads, writes and trims.
+    /// Returns the number of reads, writes and trims.
     pub fn moves(&self) -> u64 {
         self.ios[..3].iter().sum()
     }
 
-    /// Length of each read, write and trim in bytes, if it is one.
+    /// Returns the size of each read, write and trim in bytes, if it is the same for all.
     pub fn size_bytes(&self) -> Option<u32> {
         self.size_bytes.filter(|_| self.one_size)
     }
 
-    /// Mean length of them in bytes.
+    /// Returns the mean size of reads, writes and trims in bytes.
     pub fn mean_bytes(&self) -> f64 {
         self.bytes as f64 / self.moves().max(1) as f64
     }
 
-    /// Share of reads among them, 0 to 100.
+    /// Returns the share of reads among them, 0 to 100.
     pub fn read_percent(&self) -> f64 {
         self.ios[0] as f64 * 100.0 / self.moves().max(1) as f64
     }
 
-    /// Share of those that do not begin where the one before ended, 0 to 100.
+    /// Returns the share of I/Os that do not begin where the previous one ended, 0 to 100.
     pub fn random_percent(&self) -> f64 {
         self.jumps as f64 * 100.0 / self.moves().max(1) as f64
     }
 
-    /// End of the last I/O on any file, in bytes.
+    /// Returns the end of the last I/O on any file, in bytes.
     pub fn end_bytes(&self) -> u64 {
         self.ends.iter().copied().max().unwrap_or(0)
     }
 
-    /// Whether offsets and lengths are multiples of this block size, a power of two.
+    /// Returns whether offsets and sizes are multiples of this block size, a power of two.
     pub fn is_in_blocks_of(&self, bytes: u32) -> bool {
         self.bits & (u64::from(bytes) - 1) == 0
     }
@@ -132,18 +133,18 @@ impl Facts {
 }
 
 impl Trace {
-    /// What is known of it as a whole.
+    /// Returns the facts about the trace as a whole.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// How many volumes it goes to.
+    /// Returns the number of volumes of the trace.
     pub fn volumes(&self) -> usize {
         self.facts.files.len().max(1)
     }
 
-    /// Whether each of its I/Os fits its volume: one of these shapes, in the order of its files.
-    /// Says of the first that does not where it stands.
+    /// Checks that each I/O fits its volume: `shapes` are the geometries in the order of the files.
+    /// The error has the line of the first I/O that does not fit.
     pub fn fits(&self, shapes: &[Geometry]) -> Result<(), String> {
         let shape = |file: usize| shapes.get(file).or(shapes.last());
         let fits = |file: usize| {
@@ -190,7 +191,7 @@ impl Trace {
         }
     }
 
-    /// The next I/O behind what a cursor has seen.
+    /// Returns the next I/O after the position of a cursor.
     #[inline]
     pub fn next(&self, cursor: &mut Cursor) -> Option<Event> {
         cursor.next(&self.packed)

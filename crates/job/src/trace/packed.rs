@@ -1,7 +1,7 @@
-//! I/Os in a few bytes each: what follows from the one before is left out.
+//! I/Os in a few bytes each: fields that follow from the previous I/O are omitted.
 //!
-//! Each begins with a byte that says what it does and what stands behind it; numbers are of seven
-//! bits a byte, the lowest first.
+//! Each I/O begins with a byte for its operation and for the fields after it; numbers are LEB128:
+//! seven bits per byte, the lowest first.
 
 use std::fmt;
 
@@ -10,31 +10,31 @@ use block::{Nanos, Op};
 use super::Event;
 
 const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Trim, Op::Flush];
-/// Bits of the first byte that say what is done.
+/// Bits of the first byte for the operation.
 const OP: u8 = 3;
-/// It is this much later than the one before.
+/// Field: delay after the previous I/O.
 const LATER: u8 = 1 << 2;
-/// It does not begin where the one before ended: how far from there, with its sign lowest.
+/// Field: distance from the end of the previous I/O, with the sign in the lowest bit.
 const JUMPS: u8 = 1 << 3;
-/// Another length.
+/// Field: new size.
 const LENGTH: u8 = 1 << 4;
-/// Another file.
+/// Field: new file.
 const FILE: u8 = 1 << 5;
-/// Lines between them that are no I/Os.
+/// Field: number of lines in between that are no I/Os.
 const LINES: u8 = 1 << 6;
 
-/// Most bytes of one trace: some 200 million I/Os.
+/// Maximum size of a trace in bytes: some 200 million I/Os.
 pub(super) const MAX_BYTES: usize = 1 << 30;
 
 /// The I/Os of a trace.
 #[derive(Default, PartialEq, Eq)]
 pub(super) struct Packed {
     bytes: Vec<u8>,
-    /// Behind the last one.
+    /// Cursor past the last I/O.
     end: Cursor,
 }
 
-/// A place in a trace.
+/// A position in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     at: usize,
@@ -49,8 +49,8 @@ impl Default for Cursor {
 }
 
 impl Packed {
-    /// Adds an I/O, which is no earlier than the one before it and stands in a later line. Returns
-    /// whether it begins where the one before ended, or `None` if there is no room.
+    /// Adds an I/O, which is no earlier than the previous one and in a later line. Returns whether
+    /// it begins where the previous one ended, or `None` if there is no space.
     pub(super) fn push(&mut self, event: Event) -> Option<bool> {
         if self.bytes.len() >= MAX_BYTES {
             return None;
@@ -79,7 +79,7 @@ impl Packed {
         }
         let follows = event.offset == end && event.file == last.file;
         let (far, back) = (event.offset.abs_diff(end), event.offset < end);
-        // One bit more than a number has: behind the sign stands the rest.
+        // The distance is shifted by one bit: the lowest bit is the sign.
         put(JUMPS, far << 1 | u64::from(back), event.offset != end);
         put(LENGTH, u64::from(event.len), event.len != last.len);
         put(FILE, u64::from(event.file), event.file != last.file);
@@ -88,7 +88,7 @@ impl Packed {
         Some(follows)
     }
 
-    /// Gives back what room is left.
+    /// Frees unused memory.
     pub(super) fn finish(&mut self) {
         self.bytes.shrink_to_fit();
     }

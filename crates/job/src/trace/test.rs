@@ -20,7 +20,7 @@ fn says(text: &str) -> String {
     read(text.as_bytes(), &replay(), false).unwrap_err().to_string()
 }
 
-/// Time in microseconds, operation, file, place and length.
+/// Returns time in microseconds, operation, file, offset and size of each I/O.
 fn told(trace: &Trace) -> Vec<(u64, Op, u32, u64, u32)> {
     let told = |e: Event| (e.at.0 / 1000, e.op, e.file, e.offset, e.len);
     events(trace).into_iter().map(told).collect()
@@ -37,7 +37,7 @@ fn a_trace_of_version_3_has_times_from_its_first_one_on() {
         (997, Op::Read, 0, 0, 4096),
         (1001, Op::Write, 1, 8192, 512),
         (1001, Op::Trim, 0, 0, 65536),
-        // The clock stands where times go back, and goes on from there.
+        // The clock stops where times go back, and continues from there.
         (1001, Op::Flush, 0, 0, 0),
         (1051, Op::Flush, 1, 0, 0),
         (1061, Op::Read, 0, 4096, 4096),

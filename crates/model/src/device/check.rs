@@ -1,4 +1,4 @@
-//! Checks a profile.
+//! Checks of profiles.
 
 use block::Op;
 
@@ -12,15 +12,15 @@ const STAGES_MAX: usize = 16;
 const SERVERS_MAX: u32 = 4096;
 /// Maximum queue depth of a drive.
 const DEPTH_MAX: u32 = 65_536;
-/// Least total time of an I/O: with none, simulated time would stand still.
+/// Minimum total time of an I/O, in seconds: at 0, simulated time would not advance.
 pub(super) const TOTAL_S_MIN: f64 = 1e-9;
 
 impl Profile {
-    /// Checks every value.
+    /// Checks all values of the profile.
     ///
     /// # Errors
     ///
-    /// The key and its range.
+    /// A message with the key and its range.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=STAGES_MAX).contains(&self.stages.len()) {
             return Err(format!("{} stages: 1 to {STAGES_MAX}", self.stages.len()));

@@ -1,4 +1,4 @@
-//! A modelled system shared by lanes: the model says when each I/O completes.
+//! A modelled system shared by lanes: the model computes when each I/O completes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,11 +8,11 @@ use block::{Nanos, Op};
 
 use crate::{Class, ClassId, Emulation, Extent, ModelError, Network, Service, StationId, Step};
 
-/// Different I/O lengths of each drive and operation; any further length counts as the next power
-/// of two.
+/// Maximum number of I/O lengths of each drive and operation that are modelled exactly; any further
+/// length is rounded up to a power of two.
 const LENGTHS_MAX: usize = 256;
 
-/// An I/O as the model sees it.
+/// Attributes of an I/O that select its route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Way {
     /// The drive.
@@ -23,29 +23,29 @@ pub struct Way {
     pub len_bytes: u32,
 }
 
-/// The route of an I/O through the stations, with its service times.
+/// Function that returns the route of an I/O through the stations, with its service times.
 pub type Ways = Box<dyn FnMut(Way) -> Result<Vec<Step>, ModelError> + Send>;
 
 /// A modelled system in its caller's time, real or virtual.
 ///
-/// Its lanes share one queueing network, as the drives of a host share its links, under a lock
-/// taken once per batch.
+/// The lanes share one queueing network, as the drives of a host share its links. A lock on the
+/// network is taken once per batch.
 pub struct Machine {
     inside: Mutex<Inside>,
-    /// Queue depth of a lane's drive.
+    /// Queue depth of the drive of each lane.
     depth: AtomicU32,
     seed: u64,
 }
 
 struct Inside {
     emulation: Emulation,
-    /// Replaced networks with I/Os in flight.
+    /// Replaced networks that still have I/Os in flight.
     ending: Vec<Emulation>,
     ways: Ways,
     known: HashMap<Way, ClassId>,
-    /// Number of lengths of each drive and operation.
+    /// Number of known lengths of each drive and operation.
     lengths: HashMap<(u32, Op), usize>,
-    /// I/Os that are due, by lane.
+    /// Slots of due I/Os, by lane.
     mail: Vec<Vec<u32>>,
     /// Lanes with due I/Os since the last [`Machine::advance`].
     news: Vec<usize>,
@@ -54,11 +54,12 @@ struct Inside {
 }
 
 impl Machine {
-    /// `stations` is a network whose classes are ignored; `seed` is its random seed.
+    /// Creates a system from `stations`, a network whose classes are ignored; `seed` is its random
+    /// seed.
     ///
     /// # Errors
     ///
-    /// The stations are invalid.
+    /// [`ModelError`] for invalid stations.
     pub fn new(stations: Network, ways: Ways, seed: u64) -> Result<Machine, ModelError> {
         let emulation = emulation(stations, seed)?;
         let inside = Inside {
@@ -75,11 +76,11 @@ impl Machine {
         Ok(Machine { inside: Mutex::new(inside), depth: AtomicU32::new(u32::MAX), seed })
     }
 
-    /// Applies other stations and routes from now on. I/Os in flight keep theirs.
+    /// Replaces stations and routes for new I/Os. I/Os in flight keep the old ones.
     ///
     /// # Errors
     ///
-    /// The stations are invalid; nothing is changed then.
+    /// [`ModelError`] for invalid stations; the system is unchanged then.
     pub fn replace(&self, stations: Network, ways: Ways) -> Result<(), ModelError> {
         let emulation = emulation(stations, self.seed)?;
         let inside = &mut *self.lock();
@@ -98,18 +99,18 @@ impl Machine {
         self.depth.store(depth, Ordering::Relaxed);
     }
 
-    /// Queue depth of each lane's drive.
+    /// Returns the queue depth of each lane's drive.
     pub fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Time of the next event; `None` without I/Os in flight.
+    /// Returns the time of the next event; `None` without I/Os in flight.
     pub fn next(&self) -> Option<Nanos> {
         self.lock().wake()
     }
 
-    /// Advances to `now`, and appends the numbers of lanes with due I/Os, in order of their
-    /// creation. For callers that step lanes only when needed.
+    /// Advances to `now`, and appends the numbers of lanes with due I/Os; lanes are numbered in
+    /// order of creation. For callers that step lanes only when needed.
     pub fn advance(&self, now: Nanos, lanes: &mut Vec<usize>) {
         let inside = &mut *self.lock();
         inside.advance(now);
@@ -119,7 +120,7 @@ impl Machine {
         }
     }
 
-    /// Number of a new lane.
+    /// Adds a lane and returns its number.
     pub fn join(&self) -> usize {
         let inside = &mut *self.lock();
         inside.mail.push(Vec::new());
@@ -127,7 +128,7 @@ impl Machine {
         inside.mail.len() - 1
     }
 
-    /// Submits I/Os of a lane, each with its slot there and its extent on the drive.
+    /// Submits I/Os of a lane, each with its slot in the lane and its extent on the drive.
     pub fn begin(
         &self,
         now: Nanos,
@@ -150,25 +151,25 @@ impl Machine {
         slots.append(&mut inside.mail[lane]);
     }
 
-    /// When to poll a lane: a past time if it has due I/Os.
+    /// Returns the time of the next poll of a lane: a past time if the lane has due I/Os.
     pub fn wake(&self, lane: usize) -> Option<Nanos> {
         let inside = &mut *self.lock();
         if inside.mail[lane].is_empty() { inside.wake() } else { Some(Nanos(0)) }
     }
 
-    /// Number of routes.
+    /// Returns the number of known routes.
     pub fn ways(&self) -> usize {
         self.lock().known.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inside> {
-        // A thread that panicked has reported it; state is consistent between two calls.
+        // A thread that panicked has reported its error; the state is consistent between calls.
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Inside {
-    /// Time of the next event.
+    /// Returns the time of the next event.
     fn wake(&mut self) -> Option<Nanos> {
         let now = self.emulation.wake();
         self.ending.iter_mut().filter_map(Emulation::wake).chain(now).min()
@@ -195,7 +196,7 @@ impl Inside {
         }
         let lengths = self.lengths.get(&(way.drive, way.op)).copied().unwrap_or(0);
         if lengths >= LENGTHS_MAX && !way.len_bytes.is_power_of_two() {
-            // At most 32 of these.
+            // At most 32 lengths are powers of two.
             let len_bytes = way.len_bytes.checked_next_power_of_two().unwrap_or(1 << 31);
             return self.class(Way { len_bytes, ..way });
         }
@@ -208,7 +209,7 @@ impl Inside {
 
 fn emulation(stations: Network, seed: u64) -> Result<Emulation, ModelError> {
     let mut network = Network { classes: Vec::new(), ..stations };
-    // A network needs a class; those of I/Os are added when first seen.
+    // A network needs at least one class; the classes of I/Os are added at their first use.
     network.add_class(Class::closed("none", 1).visit(StationId(0), Service::fixed(1.0)));
     Emulation::new(&network, seed)
 }

@@ -28,8 +28,8 @@
 //! reserve = { capacity = 8e9, low = 1e9, high = 2e9, refill_per_s = 50e6, slowdown = 3 }
 //! ```
 //!
-//! A stage with one server may be a disk. The time of a read or write then also depends on where
-//! the last one ended, and the head serves waiting I/Os by shortest access time first. The volume
+//! A stage with one server may be a disk. The time of a read or write then also depends on the end
+//! of the last access, and the head serves waiting I/Os by shortest access time first. The volume
 //! spans the whole disk.
 //!
 //! ```toml
@@ -64,7 +64,7 @@ const SHIPPED: [(&str, &str); 3] = [
     ("disk-15k", include_str!("../../profiles/disk-15k.toml")),
 ];
 
-/// Names of the shipped profiles.
+/// Returns the names of the shipped profiles.
 pub fn shipped_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
@@ -73,15 +73,15 @@ pub fn shipped_names() -> impl Iterator<Item = &'static str> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Its name.
+    /// Name of the profile.
     pub name: String,
-    /// Source of its figures.
+    /// Source of the profile's figures.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub about: String,
-    /// Maximum number of I/Os in the drive, 1 to 65536; further ones wait in front.
+    /// Maximum number of I/Os in the drive, 1 to 65536; further I/Os wait in front of the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_depth: Option<u32>,
-    /// How it was fitted; `None` if not measured.
+    /// Calibration of the profile; `None` if its figures were not fitted to measurements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
     /// Stages in the order of an I/O's path, 1 to 16.
@@ -92,40 +92,40 @@ pub struct Profile {
 /// Median error on held-out runs, in percent, beyond which a fit is unusable.
 pub const HELD_OUT_ERROR_PERCENT_MAX: f64 = 15.0;
 
-/// How a profile was fitted.
+/// Calibration of a profile by measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
     /// The measured runs.
     pub source: String,
-    /// Number of points fitted.
+    /// Number of fitted points.
     pub fitted: u32,
-    /// Their median error, in percent.
+    /// Median error of the fitted points, in percent.
     pub fit_error_percent: f64,
-    /// Number of points held out.
+    /// Number of held-out points.
     pub held_out: u32,
-    /// Their median error, in percent.
+    /// Median error of the held-out points, in percent.
     pub held_out_error_percent: f64,
-    /// The scatter of times was measured, too: percentiles are valid.
+    /// True if the distribution of times was measured as well: percentiles are valid.
     pub scatter: bool,
 }
 
 impl Profile {
-    /// The shipped profile of this name, if there is one.
+    /// Returns the shipped profile of this name, if there is one.
     ///
     /// # Panics
     ///
-    /// If it is invalid, which a test of this crate rules out.
+    /// If the shipped profile is invalid, which a test of this crate rules out.
     pub fn shipped(name: &str) -> Option<Profile> {
         let (_, text) = SHIPPED.iter().find(|(shipped, _)| *shipped == name)?;
         Some(Profile::parse(text).expect("a test has read it"))
     }
 
-    /// Whether the fit is good enough, by its held-out runs.
+    /// Checks whether the fit is good enough, by its error on held-out runs.
     ///
     /// # Errors
     ///
-    /// Beyond [`HELD_OUT_ERROR_PERCENT_MAX`].
+    /// A message if the median error exceeds [`HELD_OUT_ERROR_PERCENT_MAX`].
     pub fn usable(&self) -> Result<(), String> {
         match &self.calibration {
             Some(fitted) if fitted.held_out_error_percent > HELD_OUT_ERROR_PERCENT_MAX => {
@@ -140,27 +140,27 @@ impl Profile {
         }
     }
 
-    /// The source of its percentiles; `None` if not measured.
+    /// Returns the source of the profile's percentiles; `None` if they were not measured.
     pub fn scatter_is_known(&self) -> Option<&str> {
         self.calibration.as_ref().filter(|fitted| fitted.scatter).map(|fitted| &*fitted.source)
     }
 
-    /// Parses a profile.
+    /// Parses and checks a profile.
     ///
     /// # Errors
     ///
-    /// The reason, with line or key.
+    /// A message with the reason and the line or key.
     pub fn parse(text: &str) -> Result<Profile, String> {
         let profile: Profile = toml::from_str(text).map_err(|error| error.to_string())?;
         profile.check()?;
         Ok(profile)
     }
 
-    /// Prints it so that [`parse`](Self::parse) reads the same one.
+    /// Formats the profile as TOML; [`parse`](Self::parse) returns the same profile.
     ///
     /// # Errors
     ///
-    /// [`check`](Self::check) refuses it.
+    /// A message if [`check`](Self::check) refuses the profile.
     pub fn print(&self) -> Result<String, String> {
         self.check()?;
         toml::to_string(self).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! The queueing network of drives.
+//! Queueing networks of drives.
 
 use block::Op;
 
@@ -7,7 +7,7 @@ use super::check::TOTAL_S_MIN;
 use crate::{Class, Network, Servers, Service, Shape, Station, StationId, Step, Visit};
 
 impl Profile {
-    /// The stations of several drives, without classes.
+    /// Returns the stations of several drives, without classes.
     pub fn network(&self, drives: u32) -> Network {
         let mut network = Network::default();
         for stage in &self.stages {
@@ -28,8 +28,8 @@ impl Profile {
         network
     }
 
-    /// The route of an I/O of one of `drives` drives through the stations of their
-    /// [`network`](Self::network). I/Os without data take as long as a write of no bytes.
+    /// Returns the route of an I/O of drive number `drive` of `drives` through the stations of
+    /// [`network`](Self::network). I/Os without data have the time of a write of no bytes.
     pub fn route(&self, drives: u32, drive: u32, op: Op, len_bytes: u32) -> Vec<Step> {
         let mut first = 0;
         let mut route = Vec::new();
@@ -39,7 +39,7 @@ impl Profile {
             let len_bytes = if matches!(op, Op::Read | Op::Write) { len_bytes } else { 0 };
             let moves = stage.head.is_some() && len_bytes > 0;
             let own_s = stage.cost(op).seconds(len_bytes);
-            // The arm adds its access time at run time.
+            // The arm adds the access time at run time.
             let mean_s = if moves { own_s.max(TOTAL_S_MIN) } else { own_s };
             if mean_s > 0.0 {
                 let service = Service { mean_s, shape: stage.shape.shape() };
@@ -48,15 +48,16 @@ impl Profile {
             }
         }
         if route.is_empty() {
-            // A stage without service time is still visited.
+            // A route needs at least one visit, even without service time.
             let service = Service { mean_s: TOTAL_S_MIN, shape: Shape::Deterministic };
             route.push(Step::Visit(Visit { at: vec![StationId(0)], service, draws: 0.0 }));
         }
         route
     }
 
-    /// The network of `drives` drives with `outstanding` I/Os on each, `read_share` of them reads,
-    /// all of one length. A disk serves random offsets, as fast as its arm at this queue depth.
+    /// Returns the network of `drives` drives with `outstanding` I/Os on each, `read_share` of them
+    /// reads, all of the same length. Disks serve random offsets, at their speed for this queue
+    /// depth.
     pub fn closed(
         &self,
         drives: u32,

@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use crate::usl::Scalability;
 use crate::{Head, Reserve, Servers, Shape};
 
-/// Queue depth beyond which an arm gains nothing.
+/// Queue depth beyond which an arm is not faster.
 const ARM_DEPTH_MAX: u32 = 512;
-/// Longest time of a command or byte: more is a mistake in units.
+/// Maximum time of a command or byte, in seconds: longer times are mistakes in units.
 pub(super) const TIME_S_MAX: f64 = 1000.0;
 
-/// A station on the path of I/Os.
+/// A stage: a station on the path of I/Os.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stage {
-    /// Unique within the profile.
+    /// Name of the stage, unique within the profile.
     pub name: String,
     /// Number of servers.
     pub servers: Width,
-    /// Shared by all drives; otherwise each has its own.
+    /// True if all drives share the stage; otherwise each drive has its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub shared: bool,
-    /// Serial share of its work, 0 to 1.
+    /// Serial share of the stage's work, 0 to 1.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub contention: f64,
     /// Cost of coherence between servers, 0 to 1.
@@ -34,17 +34,17 @@ pub struct Stage {
     /// Time of a write.
     #[serde(default)]
     pub write: Cost,
-    /// Time of a flush; by default that of a write of no bytes.
+    /// Time of a flush; by default the time of a write of no bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flush: Option<Cost>,
-    /// Distribution of times around their mean.
+    /// Distribution of the times around their mean.
     #[serde(default)]
     pub shape: Scatter,
-    /// Bytes that writes consume and that the stage reclaims at a lower speed. Theory ignores it:
-    /// `plan` is for a fresh drive.
+    /// Bytes that writes consume and that the stage reclaims at a lower speed. Queueing theory
+    /// ignores the reserve: `plan` assumes a fresh drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve: Option<Reserve>,
-    /// A disk with an arm. Theory assumes random accesses.
+    /// Mechanics of a disk with an arm. Queueing theory assumes random accesses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
 }
@@ -53,17 +53,17 @@ pub struct Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "a number of servers, or \"infinite\"")]
 pub enum Width {
-    /// This many, 1 to 4096.
+    /// Number of servers, 1 to 4096.
     Count(u32),
-    /// Unlimited.
+    /// Unlimited number of servers.
     Word(Infinite),
 }
 
-/// A stage without a queue.
+/// Number of servers of a stage without a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Infinite {
-    /// No I/O waits.
+    /// Unlimited: no I/O waits.
     Infinite,
 }
 
@@ -79,21 +79,21 @@ pub struct Cost {
     pub per_byte_s: f64,
 }
 
-/// A distribution.
+/// Distribution of times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scatter {
-    /// Always the mean.
+    /// Constant: always the mean.
     Fixed,
     /// Exponential (memoryless).
     #[default]
     Exponential,
-    /// Sum of this many exponential phases, 1 to 1000.
+    /// Sum of this number of exponential phases, 1 to 1000.
     Erlang(u32),
 }
 
 impl Stage {
-    /// Time of an operation; trims and zeroing count as writes.
+    /// Returns the time of an operation; trims and zeroing count as writes.
     pub fn cost(&self, op: Op) -> Cost {
         match op {
             Op::Read => self.read,
@@ -102,7 +102,7 @@ impl Stage {
         }
     }
 
-    /// Mean seconds of an I/O of this length at a random offset.
+    /// Returns the mean time of an I/O of this length at a random offset, in seconds.
     pub(super) fn random_s(&self, op: Op, len_bytes: u32) -> f64 {
         let arm_s = match (&self.head, op) {
             (Some(head), Op::Read | Op::Write) => head.random_s(len_bytes, op == Op::Write),
@@ -111,7 +111,8 @@ impl Stage {
         self.cost(op).seconds(len_bytes) + arm_s
     }
 
-    /// The same stage without an arm, for I/Os of one length at random offsets.
+    /// Returns the stage without its arm, with the mean times of I/Os of this length at random
+    /// offsets.
     pub(super) fn still(&self, len_bytes: u32) -> Stage {
         if self.head.is_none() {
             return self.clone();
@@ -121,7 +122,7 @@ impl Stage {
         Stage { read, write, flush, head: None, ..self.clone() }
     }
 
-    /// Speedup of a disk with 1, 2, … `outstanding` I/Os to choose from.
+    /// Returns the speedups of a disk at queue depths 1, 2, … `outstanding`; `None` without an arm.
     pub(super) fn speeds(
         &self,
         outstanding: u32,
@@ -135,7 +136,7 @@ impl Stage {
         Some(head.speeds(len_bytes, 1.0 - read_share, besides_s, depth))
     }
 
-    /// Bytes of its reserve that an I/O consumes, at most all.
+    /// Returns the bytes of the reserve that an I/O consumes, at most the capacity.
     pub(super) fn draws(&self, op: Op, len_bytes: u32) -> f64 {
         match &self.reserve {
             Some(reserve) if op == Op::Write => f64::from(len_bytes).min(reserve.capacity),
@@ -155,7 +156,8 @@ impl Stage {
 }
 
 impl Cost {
-    /// Mean time of an I/O of this length, at most the maximum of a service.
+    /// Returns the mean time of an I/O of this length, in seconds, at most the maximum of a
+    /// service.
     pub fn seconds(&self, len_bytes: u32) -> f64 {
         (self.each_s + self.per_byte_s * f64::from(len_bytes)).min(TIME_S_MAX)
     }

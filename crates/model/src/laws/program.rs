@@ -1,14 +1,15 @@
-//! The linear program behind the bound on all classes together.
+//! The linear program for the bound on all classes together.
 
 /// Maximum number of classes.
 const CLASSES_MAX: usize = 256;
-/// Maximum number of pivots; a program of this size takes a few times its number of rows.
+/// Maximum number of pivots; a program of this size needs a few times its number of rows.
 const PIVOTS_MAX: usize = 20_000;
 
-/// The largest sum of rates x with Σ x·cost ≤ limit at each station and x ≤ most for each class.
+/// Returns the maximum sum of rates x with Σ x·cost ≤ limit at each station and x ≤ most for each
+/// class.
 ///
-/// `costs` has a row per class. Beyond the limits of this file, the sum of `most`, which is a
-/// bound, too.
+/// `costs` has a row per class. Beyond the limits of this file, the sum of `most` is returned,
+/// which is also a bound.
 pub(super) fn maximum(costs: &[Vec<f64>], limits: &[f64], most: &[f64]) -> f64 {
     let sum = most.iter().sum();
     if most.len() > CLASSES_MAX || f64::is_infinite(sum) {
@@ -23,16 +24,16 @@ pub(super) fn maximum(costs: &[Vec<f64>], limits: &[f64], most: &[f64]) -> f64 {
     sum
 }
 
-/// A simplex tableau of rates scaled by their own bounds: all numbers are about 1.
+/// A simplex tableau of rates, each scaled by its own bound: all numbers are about 1.
 struct Table {
     /// Constraints, with the objective last; the right-hand side is the last column.
     rows: Vec<Vec<f64>>,
-    /// Variables by position: of the columns, then of the rows.
+    /// Variables by position: first those of the columns, then those of the rows.
     columns: Vec<usize>,
     basis: Vec<usize>,
 }
 
-/// Zero within rounding, among numbers of about 1.
+/// Rounding error below which a number counts as zero, among numbers of about 1.
 const TINY: f64 = 1e-11;
 
 impl Table {
@@ -42,7 +43,7 @@ impl Table {
         for (station, limit) in limits.iter().enumerate() {
             let share = |class: usize| costs[class][station] * most[class] / limit;
             let mut row: Vec<f64> = (0..classes).map(share).collect();
-            // A station that all classes together cannot saturate is no constraint.
+            // A station that all classes together cannot saturate adds no constraint.
             if row.iter().sum::<f64>() > 1.0 {
                 row.push(1.0);
                 rows.push(row);
@@ -66,7 +67,8 @@ impl Table {
         self.gain()[self.columns.len()]
     }
 
-    /// The entering column of the lowest variable (Bland's rule, which never cycles).
+    /// Returns the entering column: the one of the lowest variable (Bland's rule, which never
+    /// cycles).
     fn entering(&self) -> Option<usize> {
         let largest = self.gain().iter().fold(0.0_f64, |most, gain| most.max(gain.abs()));
         let gains = |column: &usize| self.gain()[*column] < -TINY * largest;

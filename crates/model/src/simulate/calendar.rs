@@ -1,17 +1,17 @@
-//! The event queue, in order of time.
+//! Event queue, in order of time.
 
 use crate::Picos;
 
-/// An event: its time, and the token that continues.
+/// An event: its time, and the token that continues then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Event {
     pub at: Picos,
-    /// Event number in the upper bits, so that simultaneous events keep the order in which they
-    /// were planned; the token in the lower ones.
+    /// Event number in the upper bits, which keeps simultaneous events in the order in which they
+    /// were scheduled; token in the lower bits.
     ticket: u64,
 }
 
-/// Bits of a ticket that hold the token; the others count 10¹² events.
+/// Number of bits of a ticket for the token; the other bits count 10¹² events.
 const TOKEN_BITS: u32 = 24;
 /// Maximum number of tokens.
 pub(super) const TOKENS_MAX: u32 = 1 << TOKEN_BITS;
@@ -21,17 +21,17 @@ impl Event {
         self.ticket as u32 & (TOKENS_MAX - 1)
     }
 
-    /// Identifies the event among those of its token.
+    /// Returns the ticket, which identifies the event among those of its token.
     pub fn ticket(self) -> u64 {
         self.ticket
     }
 }
 
-/// A heap with four children per node: half the depth of a binary one, and siblings share a cache
-/// line.
+/// Event heap with four children per node: half the depth of a binary heap, and siblings share a
+/// cache line.
 ///
-/// Taking an event leaves a hole on top, which the next plan fills: most events plan exactly one
-/// other, so one pass through the heap suffices.
+/// Removing an event leaves a hole at the top, which the next scheduled event fills: most events
+/// schedule exactly one other, so one pass through the heap suffices.
 #[derive(Debug, Default)]
 pub(super) struct Calendar {
     heap: Vec<Event>,
@@ -40,7 +40,7 @@ pub(super) struct Calendar {
 }
 
 impl Calendar {
-    /// Plans `token` to continue at `at`; returns the event's ticket.
+    /// Schedules `token` to continue at `at`; returns the event's ticket.
     #[inline]
     pub fn plan(&mut self, at: Picos, token: u32) -> u64 {
         self.planned += 1;
@@ -55,7 +55,7 @@ impl Calendar {
         event.ticket
     }
 
-    /// Takes the next event.
+    /// Removes and returns the next event.
     #[inline]
     pub fn next(&mut self) -> Option<Event> {
         let first = self.peek();
@@ -63,7 +63,7 @@ impl Calendar {
         first
     }
 
-    /// The next event.
+    /// Returns the next event.
     #[inline]
     pub fn peek(&mut self) -> Option<Event> {
         if self.hole {
@@ -76,7 +76,7 @@ impl Calendar {
         self.heap.first().copied()
     }
 
-    /// Places `event` on top, and sifts it down.
+    /// Puts `event` at the top of the heap, and sifts it down.
     #[inline]
     fn sink(&mut self, event: Event) {
         let heap = self.heap.as_mut_slice();
@@ -126,7 +126,7 @@ mod test {
         let mut last = Picos(0);
         let mut taken = 0;
         for round in 0..20_000_u64 {
-            // Zero to two plans per event, as visits, waits and forks do.
+            // Zero to two new events per event, as for visits, waits and forks.
             for _ in 0..rng.below(3).max(u64::from(round < 10)) {
                 calendar.plan(Picos(last.0 + rng.below(50)), planned & 0xffff);
                 planned += 1;

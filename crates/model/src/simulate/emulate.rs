@@ -5,30 +5,30 @@ use super::engine::Engine;
 use crate::{Class, ClassId, Extent, ModelError, Network, Picos, Service, Source};
 use block::Nanos;
 
-/// A network with requests from outside, such as a lane that holds each completion back until it is
-/// due.
+/// A network with requests from outside, such as a lane that delays each completion until the
+/// modelled time.
 ///
-/// Classes define routes; their sources are ignored. Time counts from the first request, for 213
-/// days; calls come in order of time.
+/// Classes define routes; their sources are ignored. Time starts at the first request and is
+/// limited to 213 days; calls must be in order of time.
 #[derive(Debug)]
 pub struct Emulation {
     engine: Engine,
-    /// The network with all its classes, to check new ones.
+    /// The network with all its classes, for checks of new ones.
     network: Network,
     seed: u64,
     origin: Option<Nanos>,
     /// Keys of the requests in flight, by token.
     keys: Vec<u64>,
-    /// Keys of completed requests, not polled yet.
+    /// Keys of completed requests that are not polled yet.
     done: Vec<u64>,
 }
 
 impl Emulation {
-    /// An idle network; `seed` is its random seed.
+    /// Creates an idle network; `seed` is its random seed.
     ///
     /// # Errors
     ///
-    /// What [`Network::check`] says.
+    /// Errors of [`Network::check`].
     pub fn new(network: &Network, seed: u64) -> Result<Emulation, ModelError> {
         network.check()?;
         let mut network = network.clone();
@@ -39,12 +39,12 @@ impl Emulation {
         Ok(Emulation { engine, network, seed, origin: None, keys, done })
     }
 
-    /// Adds a class at run time, such as for I/Os of a new length. Its random streams depend on the
-    /// order in which classes were added.
+    /// Adds a class at run time, such as for I/Os of a new length. The random streams of the class
+    /// depend on the order in which classes were added.
     ///
     /// # Errors
     ///
-    /// [`Network::check`] refuses it, or there are too many.
+    /// [`ModelError`] if [`Network::check`] refuses the class, or if there are too many classes.
     pub fn add_class(&mut self, class: Class) -> Result<ClassId, ModelError> {
         let mut class = class;
         only_a_way(&mut class);
@@ -58,21 +58,21 @@ impl Emulation {
         Ok(id)
     }
 
-    /// Submits a request; [`poll`](Self::poll) returns `key` once it completes.
+    /// Submits a request; [`poll`](Self::poll) returns `key` after its completion.
     ///
     /// # Errors
     ///
-    /// [`ModelError::Invalid`] for a class that the network does not have,
-    /// [`ModelError::TooLarge`] when too many are in flight.
+    /// [`ModelError::Invalid`] for a class that the network does not have, [`ModelError::TooLarge`]
+    /// if too many requests are in flight.
     pub fn submit(&mut self, now: Nanos, class: ClassId, key: u64) -> Result<(), ModelError> {
         self.submit_at(now, class, key, None)
     }
 
-    /// The same for a request with an extent on the disks of its route.
+    /// Submits a request with an extent on the disks of its route.
     ///
     /// # Errors
     ///
-    /// As [`submit`](Self::submit).
+    /// Errors of [`submit`](Self::submit).
     pub fn submit_at(
         &mut self,
         now: Nanos,
@@ -101,7 +101,8 @@ impl Emulation {
         done.append(&mut self.done);
     }
 
-    /// When a poll may return keys; `None` without requests in flight.
+    /// Returns the earliest time at which a poll may return keys; `None` without requests in
+    /// flight.
     pub fn wake(&mut self) -> Option<Nanos> {
         let origin = self.origin?;
         if !self.done.is_empty() {
@@ -110,7 +111,7 @@ impl Emulation {
         self.engine.next().map(|at| Nanos(origin.0.saturating_add(at.0.div_ceil(1000))))
     }
 
-    /// Advances to `now`; returns it in the network's time.
+    /// Advances to `now`, and returns `now` in the network's time.
     fn advance(&mut self, now: Nanos) -> Picos {
         let origin = *self.origin.get_or_insert(now);
         let now = Picos(now.since(origin).0.saturating_mul(1000)).max(self.engine.now);
@@ -122,7 +123,7 @@ impl Emulation {
     }
 }
 
-/// Removes the source of a class: the caller submits its requests.
+/// Replaces the source of a class by a placeholder: the caller submits the requests of the class.
 fn only_a_way(class: &mut Class) {
     class.source = Source::Closed { population: 1, think: Service::fixed(0.0) };
 }

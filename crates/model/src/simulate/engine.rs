@@ -1,4 +1,4 @@
-//! The event loop: tokens walk through programs and queue at stations.
+//! Event loop: tokens execute programs and queue at stations.
 
 use super::calendar::{Calendar, Event};
 use super::place::{Balance, LiveStation, NOBODY};
@@ -9,33 +9,33 @@ use crate::{Class, ClassId, Completion, Extent, Network, Picos, Source};
 /// Maximum number of requests and branches in flight: 128 MiB of tokens.
 pub(super) const TOKENS_MAX: usize = 1 << 21;
 
-/// Why a simulation stops.
+/// Reason why a simulation stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// More than [`TOKENS_MAX`] in flight.
+    /// More than [`TOKENS_MAX`] requests and branches in flight.
     Tokens,
-    /// Time beyond what [`Picos`] can count.
+    /// Time beyond the range of [`Picos`].
     Time,
 }
 
-/// A request or a branch of one, or the source of a class.
+/// A request, a branch of a request, or the source of an open class.
 #[derive(Clone, Copy, Debug)]
 struct Token {
-    /// The event that may wake it; earlier ones were superseded.
+    /// Ticket of the event that may wake the token; earlier events were superseded.
     ticket: u64,
     issued: Picos,
     /// Program counter; [`SOURCE`] for the source of an open class.
     pc: u32,
     class: u32,
-    /// Its station.
+    /// Station of the token.
     at: u32,
-    /// The next token in that queue.
+    /// Next token in the station's queue.
     next: u32,
-    /// The token that forked it.
+    /// Token that forked this one.
     parent: u32,
-    /// Outstanding branches.
+    /// Number of outstanding branches.
     pending: u32,
-    /// Stations held, the latest last.
+    /// Stations held, the latest one last.
     held: [u32; HELD_MAX],
     held_count: u32,
 }
@@ -55,7 +55,7 @@ pub(super) struct Cell {
 #[derive(Debug)]
 pub(super) struct Line {
     entry: u32,
-    /// Whether its requests are reissued.
+    /// True if requests are reissued after their completion.
     pub closed: bool,
     gap: Option<Timer>,
     pub outstanding: u32,
@@ -70,11 +70,11 @@ pub(super) struct Line {
 pub(super) struct Engine {
     pub now: Picos,
     pub places: Vec<LiveStation>,
-    /// Row by row: the stations of the first class, of the second …
+    /// Statistics of all classes and stations, one row of stations per class.
     pub cells: Vec<Cell>,
     pub lines: Vec<Line>,
     pub stop: Option<Stop>,
-    /// Completed requests of all classes.
+    /// Number of completed requests of all classes.
     pub done: u64,
     calendar: Calendar,
     ops: Vec<Op>,
@@ -87,7 +87,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// A checked network at time 0, its requests about to start.
+    /// Creates the simulation of a checked network at time 0, with all requests ready to start.
     pub fn new(network: &Network, seed: u64) -> Engine {
         let mut engine = Engine::empty(network, seed);
         for (index, class) in (0..).zip(&network.classes) {
@@ -103,7 +103,7 @@ impl Engine {
         engine
     }
 
-    /// A checked network at time 0, without requests.
+    /// Creates the simulation of a checked network at time 0, without requests.
     pub fn empty(network: &Network, seed: u64) -> Engine {
         let mut program = Program::new(seed);
         let lines = network.classes.iter().map(|class| line(&mut program, class)).collect();
@@ -124,7 +124,8 @@ impl Engine {
         }
     }
 
-    /// Starts a request of `class` at `now`, not before the last event; returns its token.
+    /// Starts a request of `class` at `now`, which must not be earlier than the last event; returns
+    /// its token.
     pub fn begin(&mut self, now: Picos, class: u32, extent: Option<Extent>) -> u32 {
         self.now = now;
         let token = self.spawn(class, self.lines[class as usize].entry);
@@ -137,7 +138,7 @@ impl Engine {
         token
     }
 
-    /// Adds a class to a running network; `seed` as at its start.
+    /// Adds a class to a running network; `seed` must be the one of its creation.
     pub fn add(&mut self, class: &Class, seed: u64) {
         let mut program = Program::new(seed);
         program.ops = std::mem::take(&mut self.ops);
@@ -146,12 +147,12 @@ impl Engine {
         self.cells.resize(self.lines.len() * self.places.len(), Cell::default());
     }
 
-    /// Time of the next event.
+    /// Returns the time of the next event.
     pub fn next(&mut self) -> Option<Picos> {
         if self.ready.is_empty() { self.calendar.peek().map(|e| e.at) } else { Some(self.now) }
     }
 
-    /// Runs everything that can continue at this instant.
+    /// Runs all tokens that can continue at this instant.
     #[inline]
     pub fn settle(&mut self, done: &mut impl FnMut(u32, Completion)) {
         while let Some(token) = self.ready.pop() {
@@ -159,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Advances to the next event; false if there is none.
+    /// Advances to the next event; returns false if there is none.
     #[inline]
     pub fn step(&mut self, done: &mut impl FnMut(u32, Completion)) -> bool {
         self.settle(done);
@@ -256,7 +257,7 @@ impl Engine {
         line.stayed.begin(self.now);
     }
 
-    /// A request completed; returns where it starts again, if it does.
+    /// Completes a request; returns the program counter of its reissue, if its class is closed.
     fn finish(&mut self, token: u32, done: &mut impl FnMut(u32, Completion)) -> Option<u32> {
         let Token { class, issued, .. } = self.tokens[token as usize];
         let latency = Picos(self.now.0 - issued.0);
@@ -277,7 +278,7 @@ impl Engine {
     fn fork(&mut self, token: u32, branches: &[u32]) {
         let class = self.tokens[token as usize].class;
         self.tokens[token as usize].pending = branches.len() as u32;
-        // Backwards, as the last ready one continues first.
+        // Reverse order: the last ready token continues first.
         for pc in branches.iter().rev() {
             let child = self.spawn(class, *pc);
             self.tokens[child as usize].parent = token;
@@ -365,7 +366,7 @@ impl Engine {
         self.serve(next);
     }
 
-    /// Takes the waiting token that the disk's arm chooses.
+    /// Removes and returns the waiting token that the disk's arm chooses.
     fn pop_by_arm(&mut self, at: u32) -> u32 {
         let place = &mut self.places[at as usize];
         let Some(arm) = place.extra.as_mut().and_then(|extra| extra.arm.as_mut()) else {
@@ -389,7 +390,7 @@ impl Engine {
         token
     }
 
-    /// Takes the first token waiting at `at`, which has one.
+    /// Removes and returns the first token waiting at `at`, whose queue must not be empty.
     #[inline]
     fn pop(&mut self, at: u32) -> u32 {
         let place = &mut self.places[at as usize];
@@ -401,7 +402,7 @@ impl Engine {
         first
     }
 
-    /// A request arrives at a station with load-dependent rates.
+    /// Handles the arrival of a request at a station with load-dependent rates.
     fn arrive_speed(&mut self, at: u32) {
         let place = &mut self.places[at as usize];
         if place.busy == 0 {
@@ -412,7 +413,7 @@ impl Engine {
         self.hurry(at, before);
     }
 
-    /// The one in service leaves a station with load-dependent rates.
+    /// Handles the departure of the request in service from a station with load-dependent rates.
     fn leave_speed(&mut self, at: u32) {
         self.pop(at);
         let place = &mut self.places[at as usize];
@@ -424,8 +425,8 @@ impl Engine {
         self.hurry(at, 0);
     }
 
-    /// Replans the end of the service in progress after `before` requests were present; 0 if it has
-    /// just begun.
+    /// Reschedules the end of the service in progress; `before` requests were present until now, 0
+    /// if the service has just begun.
     fn hurry(&mut self, at: u32, before: u32) {
         let now = self.now;
         let place = &mut self.places[at as usize];
@@ -484,7 +485,7 @@ fn line(program: &mut Program, class: &Class) -> Line {
         Source::Open { gap } => Some(program.timer(gap)),
     };
     let closed = gap.is_none();
-    // The program of an open class starts behind a slot that gives its source a random stream.
+    // The program of an open class follows a slot that gives its source a random stream.
     if gap.is_some() {
         program.ops.push(Op::Join);
     }

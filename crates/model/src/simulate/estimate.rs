@@ -1,31 +1,31 @@
 //! Confidence intervals of simulated means.
 
-/// Batches of a run. They must be long compared with the memory of the queues, and enough for a
-/// variance: 32 is common practice (Law 2015, section 9.5.3).
+/// Number of batches of a run. Batches must be long compared with the memory of the queues, and
+/// numerous enough for a variance: 32 is common practice (Law 2015, section 9.5.3).
 pub(super) const BATCHES: u64 = 32;
-/// Student's t for 31 degrees of freedom, 0.5 % on either side.
+/// Quantile of Student's t for 31 degrees of freedom, 0.5 % on either side.
 const T_99: f64 = 2.744;
 
 /// A mean with the half width of its 99 % confidence interval, by batch means.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The mean.
+    /// Mean value.
     pub mean: f64,
-    /// The interval is `mean` ± this; infinite if a batch saw no request.
+    /// Half width of the interval around the mean; infinite if a batch saw no request.
     pub half_width: f64,
 }
 
 impl Estimate {
-    /// Whether the interval holds `value`.
+    /// Returns whether the interval contains `value`.
     pub fn holds(&self, value: f64) -> bool {
         (self.mean - value).abs() <= self.half_width
     }
 }
 
-/// The ratio of two sums over a run, from the sums at the ends of its batches.
+/// Returns the ratio of two sums over a run, from the sums at the ends of its batches.
 ///
-/// Ratio estimator: the variance is that of `above − mean · below` over the batches, valid for
-/// batches of different length.
+/// Ratio estimator: the variance is that of `above − mean · below` over the batches, which is valid
+/// for batches of different lengths.
 pub(super) fn batch_means<T>(
     marks: &[T],
     above: impl Fn(&T) -> f64,

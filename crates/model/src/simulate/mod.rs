@@ -1,4 +1,4 @@
-//! Discrete-event simulation, for what theory cannot give.
+//! Discrete-event simulation, for results beyond theory.
 
 mod calendar;
 mod emulate;
@@ -15,52 +15,52 @@ use engine::{Engine, Stop, TOKENS_MAX};
 pub use estimate::Estimate;
 use estimate::{BATCHES, batch_means};
 
-/// Fewest requests that allow a confidence interval.
+/// Minimum number of requests for a confidence interval.
 const REQUESTS_MIN: u64 = 100;
 
 /// Length and seed of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Same seed, same network: same bits, on every machine.
+    /// Random seed. The same seed and network give the same bits, on every machine.
     pub seed: u64,
-    /// Requests completed before the measurement.
+    /// Number of requests completed before the measurement.
     pub warmup: u64,
-    /// Requests completed in the measurement, at least 100.
+    /// Number of requests completed in the measurement, at least 100.
     pub requests: u64,
 }
 
 /// A completed request, for a histogram or a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Its class.
+    /// Class of the request.
     pub class: ClassId,
-    /// Time of its completion.
+    /// Time of the completion.
     pub at: Picos,
     /// Time from issue to completion.
     pub latency: Picos,
 }
 
-/// The result of a simulation.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulated {
-    /// The means.
+    /// Means of classes and stations.
     pub solution: Solution,
     /// Simulated time of the measurement.
     pub span: Picos,
-    /// Requests completed in the measurement, per class.
+    /// Number of requests completed in the measurement, per class.
     pub requests: Vec<u64>,
-    /// Requests done per second with their interval, per class.
+    /// Requests completed per second with their interval, per class.
     pub throughput_per_s: Vec<Estimate>,
-    /// Mean response in seconds with its interval, per class.
+    /// Mean response time in seconds with its interval, per class.
     pub response_s: Vec<Estimate>,
 }
 
-/// Runs `network`; `done` sees every measured request, in order of time.
+/// Simulates `network`; `done` is called for every measured request, in order of time.
 ///
 /// # Errors
 ///
-/// [`Network::check`] fails; [`ModelError::Invalid`] for a deadlock of all requests;
-/// [`ModelError::TooLarge`] if open classes pile up.
+/// Errors of [`Network::check`]; [`ModelError::Invalid`] for a deadlock of all requests;
+/// [`ModelError::TooLarge`] if the queues of open classes grow without bound.
 pub fn simulate(
     network: &Network,
     run: Run,
@@ -74,7 +74,7 @@ pub fn simulate(
     let first = Totals::of(&engine);
     let mut marks = vec![first];
     for batch in 1..=BATCHES {
-        // In 128 bits, as requests times batches may overflow.
+        // 128 bits, because requests times batches may overflow 64.
         let share = u128::from(run.requests) * u128::from(batch) / u128::from(BATCHES);
         advance(&mut engine, run.warmup.saturating_add(share as u64), &mut done)?;
         marks.push(Totals::of(&engine));
@@ -133,11 +133,11 @@ fn check_stop(engine: &Engine) -> Result<(), ModelError> {
     Err(ModelError::TooLarge { what: what.to_owned(), limit, remedy })
 }
 
-/// Totals up to an instant. Times in picoseconds.
+/// Totals up to an instant. Times are in picoseconds.
 struct Totals {
     now: Picos,
     worked: Vec<u128>,
-    /// Time spent and requests completed, class by station.
+    /// Time spent and number of requests completed, class by station.
     cells: Vec<(u128, u64)>,
     classes: Vec<ClassTotals>,
 }

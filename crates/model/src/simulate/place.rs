@@ -1,4 +1,4 @@
-//! State of a simulated station: who is served, who waits, its current speed.
+//! State of a simulated station: requests in service, waiting requests, current speed.
 
 use crate::head::Arm;
 use crate::time::{PER_S, Picos};
@@ -12,20 +12,20 @@ pub(super) const NOBODY: u32 = u32::MAX;
 pub(super) struct LiveStation {
     /// Number of servers; 0 for a station with load-dependent rates.
     pub servers: u32,
-    /// Servers at work.
+    /// Number of busy servers.
     pub busy: u32,
-    /// Requests waiting or in service.
+    /// Number of requests waiting or in service.
     pub present: u32,
     /// First and last waiting token; each token links the next one.
     pub first: u32,
     pub last: u32,
     /// End times minus start times of services, in picoseconds.
     pub work: Balance,
-    /// Further state; most stations have none.
+    /// Additional state; most stations have none.
     pub extra: Option<Box<Extra>>,
 }
 
-/// State that few stations have.
+/// Additional state of a few stations.
 #[derive(Debug)]
 pub(super) struct Extra {
     pub stock: Option<Stock>,
@@ -33,8 +33,8 @@ pub(super) struct Extra {
     pub arm: Option<Arm>,
 }
 
-/// A sum of end times minus start times: a duration, once the open ones are added up to now. Wraps,
-/// and comes out right in the end.
+/// A sum of end times minus start times: a duration, once the current time is added for each open
+/// interval. The sum may wrap around; the final result is correct.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balance(u128);
 
@@ -49,7 +49,7 @@ impl Balance {
         self.0 = self.0.wrapping_add(u128::from(now.0));
     }
 
-    /// The duration up to `now` with `open` ones in progress, in picoseconds.
+    /// Returns the duration up to `now` with `open` intervals in progress, in picoseconds.
     pub fn until(self, now: Picos, open: u32) -> u128 {
         self.0.wrapping_add(u128::from(now.0) * u128::from(open))
     }
@@ -70,7 +70,8 @@ impl LiveStation {
         LiveStation { servers, busy: 0, present: 0, first: NOBODY, last: NOBODY, work, extra }
     }
 
-    /// Server time used up to `now`, in picoseconds; with load-dependent rates the work done.
+    /// Returns the server time used up to `now`, in picoseconds; with load-dependent rates, the
+    /// work done.
     pub fn worked(&self, now: Picos) -> u128 {
         match self.extra.as_ref().and_then(|extra| extra.speeds.as_ref()) {
             Some(speeds) => speeds.worked(now, self.present),
@@ -78,7 +79,7 @@ impl LiveStation {
         }
     }
 
-    /// Duration of a service of `span` that starts now and draws from the stock.
+    /// Returns the duration of a service of `span` that starts now and draws from the reserve.
     #[inline]
     pub fn service(&mut self, now: Picos, span: Picos, draws: f64) -> Picos {
         match &mut self.extra {
@@ -129,7 +130,7 @@ impl Stock {
 #[derive(Debug)]
 pub(super) struct Speeds {
     rates: Vec<f64>,
-    /// Remaining work of the one in service, in picoseconds at speed 1.
+    /// Remaining work of the request in service, in picoseconds at speed 1.
     left: f64,
     since: Picos,
     /// Work done, in picoseconds at speed 1.
@@ -141,16 +142,16 @@ impl Speeds {
         Speeds { rates, left: 0.0, since: Picos(0), done: 0.0 }
     }
 
-    /// A new request starts service.
+    /// Starts the service of a new request.
     pub fn start(&mut self, now: Picos, span: Picos) {
         self.done += self.left;
         (self.left, self.since) = (span.0 as f64, now);
     }
 
-    /// Remaining time of the one in service with `present` requests, after `before` were present
-    /// until now.
+    /// Returns the remaining time of the request in service with `present` requests, after `before`
+    /// requests were present until now.
     pub fn remaining(&mut self, now: Picos, before: u32, present: u32) -> Picos {
-        // Before the first arrival nothing was served.
+        // Before the first arrival no request was served.
         let speed = if before == 0 { 0.0 } else { self.speed(before) };
         let work = (now.0 - self.since.0) as f64 * speed;
         self.left -= work;
@@ -159,7 +160,7 @@ impl Speeds {
         Picos::round(self.left.max(0.0) / self.speed(present))
     }
 
-    /// Work done up to `now`, while `present` requests are there.
+    /// Returns the work done up to `now`, with `present` requests since the last change.
     fn worked(&self, now: Picos, present: u32) -> u128 {
         let goes_on = if present == 0 { 0.0 } else { self.speed(present) };
         (self.done + (now.0 - self.since.0) as f64 * goes_on) as u128

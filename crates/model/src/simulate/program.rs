@@ -5,7 +5,7 @@ use block::Rng;
 use crate::dist::Sampler;
 use crate::{Class, Service, Source, Step, Visit};
 
-/// One instruction of a program.
+/// An instruction of a program.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     /// Wait without a station.
@@ -14,22 +14,22 @@ pub(super) enum Op {
     Issue,
     /// Queue at a station and be served; keep the server if `hold`.
     Visit { at: Vec<u32>, timer: Timer, draws: f64, hold: bool },
-    /// Leave the station held last.
+    /// Leave the station that was held last.
     Release,
-    /// Start tokens at these addresses, continue at `then` when all have joined.
+    /// Start tokens at these addresses, and continue at `then` when all of them have joined.
     Fork { branches: Vec<u32>, then: u32 },
     /// End a token of a fork.
     Join,
-    /// Jump to one of these addresses; a 64-bit draw below the first limit takes the first.
+    /// Jump to one of these addresses, the first one whose limit exceeds a 64-bit draw.
     Choose { limits: Vec<u64>, branches: Vec<u32>, rng: Rng },
-    /// Jump.
+    /// Jump to this address.
     Jump(u32),
-    /// The request is complete.
+    /// Complete the request.
     Done,
 }
 
-/// A distribution with its own random stream: what one class draws at a step does not depend on the
-/// order in which others draw.
+/// A distribution with its own random stream: the draws of a class at a step do not depend on the
+/// order in which other classes draw.
 #[derive(Clone, Debug)]
 pub(super) struct Timer {
     sampler: Sampler,
@@ -46,13 +46,13 @@ impl Timer {
         self.sampler.draw(&mut self.rng)
     }
 
-    /// A number below `count`, from the same stream.
+    /// Returns a random number below `count`, from the same stream.
     pub fn below(&mut self, count: usize) -> usize {
         self.rng.below(count as u64) as usize
     }
 }
 
-/// All programs, concatenated.
+/// Programs of all classes, concatenated.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub ops: Vec<Op>,
@@ -64,7 +64,7 @@ impl Program {
         Program { ops: Vec::new(), seed }
     }
 
-    /// Appends the program of `class`; returns its start.
+    /// Appends the program of `class`; returns its start address.
     pub fn add(&mut self, class: &Class) -> u32 {
         let entry = self.here();
         if let Source::Closed { think, .. } = &class.source
@@ -79,7 +79,7 @@ impl Program {
         entry
     }
 
-    /// A timer whose stream is derived from its address.
+    /// Returns a timer whose stream is derived from its address.
     pub fn timer(&self, service: &Service) -> Timer {
         Timer::new(service, self.seed, self.ops.len() as u64)
     }
@@ -123,7 +123,7 @@ impl Program {
         self.ops.push(Op::Visit { at, timer, draws: visit.draws, hold });
     }
 
-    /// Appends routes that each end with `end`; returns their starts and their end.
+    /// Appends routes that each end with `end`; returns their start addresses and end addresses.
     fn branches<'a>(
         &mut self,
         routes: impl Iterator<Item = &'a Vec<Step>>,
@@ -140,12 +140,12 @@ impl Program {
     }
 }
 
-/// Sums of probabilities, scaled to 64 bits.
+/// Returns the cumulative sums of probabilities, scaled to 64 bits.
 fn limits(chances: impl Iterator<Item = f64>) -> Vec<u64> {
     let mut sum = 0.0;
     let scaled = |chance: f64| {
         sum += chance;
-        // 2⁶⁴; the conversion saturates.
+        // Factor 2⁶⁴; the conversion saturates.
         (sum * 18_446_744_073_709_551_616.0) as u64
     };
     chances.map(scaled).collect()

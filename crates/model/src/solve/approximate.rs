@@ -1,16 +1,17 @@
 //! Approximate mean value analysis for many classes: Bard–Schweitzer and Linearizer.
 //!
-//! Schweitzer 1979: removing one request leaves the others' shares of queues unchanged. Linearizer
-//! (Chandy and Neuse 1982) estimates how the shares change, from the networks with one request less
-//! of each class; the sums are arranged after de Souza e Silva and Muntz 1990, which reduces the
-//! work from cubic to quadratic in the classes. Only visited stations are iterated over, and
-//! classes that differ only by name are one class with a count: in a fixed point all of them have
-//! the same queues, and in the network with a request less all but the one that lacks it.
+//! Schweitzer 1979: the removal of one request leaves the other classes' shares of queues
+//! unchanged. Linearizer (Chandy and Neuse 1982) estimates the change of the shares, from the
+//! networks with one request less of each class; the sums are arranged after de Souza e Silva and
+//! Muntz 1990, which reduces the work from cubic to quadratic in the classes. Iterations cover only
+//! visited stations. Classes that differ only by name are one class with a count: at a fixed point
+//! all of them have the same queues, and in the network with one request less all except the one
+//! from which it was removed.
 //!
-//! Both weigh requests ahead in an FCFS queue by *their* service times (Reiser 1979); if all
-//! classes have the same service time, this is the usual formula. At c servers a request waits for
-//! those waiting, and, if all servers are busy, for the first to end; the probability is Erlang's C
-//! formula for the load that the request finds.
+//! Both methods weigh requests ahead in an FCFS queue by *their* service times (Reiser 1979); if
+//! all classes have the same service time, the result is the usual formula. At c servers a request
+//! waits for all waiting requests, and, if all servers are busy, for the first completion; the
+//! probability is Erlang's C formula for the load that the request finds.
 
 use super::demand::{Center, Closed, Means};
 use super::twins::{Entry, Problem, visits};
@@ -19,23 +20,24 @@ use crate::queue::erlang_c;
 
 /// Maximum number of iterations of a fixed point.
 const ITERATIONS_MAX: u32 = 100_000;
-/// The fixed point is reached when no queue moves by more than this share of its class.
+/// Convergence criterion of the fixed point: no queue moves by more than this share of its class.
 const TOLERANCE: f64 = 1e-9;
-/// The same for the networks with a request less, by rounds of Linearizer; its authors found that
-/// more than three rounds change nothing. Only differences of shares are used.
+/// Convergence criteria of the networks with one request less, by rounds of Linearizer; its authors
+/// found that more than three rounds change nothing. Only differences of shares are used.
 const TOLERANCES_LESS: [f64; 3] = [1e-5, 1e-5, 1e-6];
-/// Iterations after which an unsettled one is taken to cycle: then steps are damped more and more.
+/// Number of iterations after which an iteration counts as cyclic: from then on steps are damped
+/// increasingly.
 const CIRCLES: u32 = 1_000;
 /// Tolerance of a utilisation above 1.
 const USED_SLACK: f64 = 1e-7;
-/// Attempts to bring such a station down to 1.
+/// Maximum number of attempts to reduce such a utilisation to 1.
 const STRAINS_MAX: u32 = 1000;
-/// Longest step of an extrapolation, in iterations.
+/// Maximum step of an extrapolation, in iterations.
 const LEAP_MAX: f64 = 30.0;
 /// Maximum number of cells of Linearizer: 128 MiB.
 const CELLS_MAX: usize = 1 << 24;
 
-/// Schweitzer's fixed point.
+/// Solves the network by Schweitzer's fixed point.
 ///
 /// # Errors
 ///
@@ -47,7 +49,7 @@ pub(super) fn schweitzer(closed: &Closed) -> Result<Means, ModelError> {
     problem.settle(closed, &mut queue, &drift)
 }
 
-/// Linearizer.
+/// Solves the network by Linearizer.
 ///
 /// # Errors
 ///
@@ -91,30 +93,32 @@ pub(super) fn linearizer(closed: &Closed) -> Result<Means, ModelError> {
     problem.settle(closed, &mut queue, &drift)
 }
 
-/// Times per entry and throughputs per class.
+/// Residence times per entry and throughputs per class.
 struct Found {
     residence_s: Vec<f64>,
     throughput_per_s: Vec<f64>,
-    /// Per center: work present.
+    /// Work present at each center.
     work_s: Vec<f64>,
-    /// Per center: work present that is not waited for.
+    /// Work present at each center for which no request waits.
     relief_s: Vec<f64>,
 }
 
 /// Parameters of a center with several servers.
 #[derive(Clone)]
 pub(super) struct Crowd {
-    /// Full speed over the speed of one request alone.
+    /// Maximum speed over the speed of one request alone.
     servers: f64,
     /// Number of servers, unless the rates are irregular.
     counted: Option<u32>,
-    /// Share of its own class that a request sees: all but itself.
+    /// Share of a class that an arriving request of the class sees: all requests but the arriving
+    /// one.
     seen: f64,
     /// Factor of residence times over the formula, at least 1.
     strain: f64,
 }
 
-/// More servers than this are treated as this many, at the same load.
+/// Maximum number of servers in Erlang's formula: a station with more has this number, at the same
+/// load.
 const COUNTED_MAX: u32 = 256;
 
 impl Crowd {
@@ -128,12 +132,12 @@ impl Crowd {
         Crowd { servers, counted, seen: 1.0 - 1.0 / visitors, strain: 1.0 }
     }
 
-    /// Whether both are equal for a class that is alone there.
+    /// Returns whether both centers are equal for a class that is alone at each of them.
     pub fn is_like(&self, other: &Crowd) -> bool {
         (self.servers, self.counted, self.seen) == (other.servers, other.counted, other.seen)
     }
 
-    /// Probability that all servers are busy when `busy` are on average.
+    /// Returns the probability that all servers are busy if `busy` are on average.
     fn all_busy(&self, busy: f64) -> f64 {
         match self.counted {
             Some(count) => erlang_c(count.min(COUNTED_MAX), busy / self.servers),
@@ -142,10 +146,10 @@ impl Crowd {
     }
 }
 
-/// Aitken extrapolation for vectors (Irons and Tuck 1969): where steps shrink evenly, it jumps to
-/// their limit.
+/// Aitken extrapolation for vectors (Irons and Tuck 1969): if steps shrink evenly, the
+/// extrapolation jumps to their limit.
 struct Leap {
-    /// The last step, and its end; zeroes at first.
+    /// Last step, and its end; zeroes at first.
     step: Vec<f64>,
     led: Vec<f64>,
     steps: u32,
@@ -156,7 +160,7 @@ impl Leap {
         Leap { step: vec![0.0; width], led: vec![0.0; width], steps: 0 }
     }
 
-    /// Moves `new`, which an iteration made of `old`, further in its direction.
+    /// Moves `new`, the result of an iteration from `old`, further in the same direction.
     fn extrapolate(&mut self, old: &[f64], new: &mut [f64]) {
         let (mut above, mut below) = (0.0, 0.0);
         for ((new, old), last) in new.iter().zip(old).zip(&self.step) {
@@ -171,13 +175,13 @@ impl Leap {
         for ((new, old), (step, led)) in new.iter_mut().zip(old).zip(lasts) {
             let (here, before) = (*new, *led);
             (*step, *led) = (here - old, here);
-            // Queues stay positive, and never shrink at once.
+            // Queues stay positive, and shrink by a factor of five at most.
             *new = (here - factor * (here - before)).max(0.2 * here);
         }
     }
 }
 
-/// Takes only a part of the step from `old` to `new`.
+/// Shortens the step from `old` to `new` to this share.
 fn shorten(old: &[f64], new: &mut [f64], part: f64) {
     for (new, old) in new.iter_mut().zip(old) {
         *new = old + part * (*new - old);
@@ -185,7 +189,7 @@ fn shorten(old: &[f64], new: &mut [f64], part: f64) {
 }
 
 impl Problem {
-    /// Every class spread evenly over its centers.
+    /// Returns the initial queues: every class spread evenly over its centers.
     fn start(&self) -> Vec<f64> {
         let even = |entry: &Entry| {
             let members: f64 =
@@ -195,8 +199,8 @@ impl Problem {
         self.entries.iter().map(even).collect()
     }
 
-    /// Change of the work that a request finds because it is missing from the others, beyond that
-    /// of unchanged shares, by entry.
+    /// Returns, by entry, the change of the work that a request finds because the request itself is
+    /// missing from the queues, relative to the work at unchanged shares.
     fn drift(&self, change: &[Vec<f64>]) -> Vec<f64> {
         let drift = |(e, entry): (usize, &Entry)| {
             let change = &change[entry.class];
@@ -205,7 +209,8 @@ impl Problem {
                 let others = visitors - f64::from(u8::from(class == entry.class));
                 others * self.population[class] * service_s * change[*other]
             };
-            // Its own share, as the last class once removed.
+            // The share of the own twin, which is the last class once one of its requests is
+            // removed.
             let own = self.entries.len() + e - self.begins[entry.class];
             let own_s = (self.population[entry.class] - 1.0) * entry.service_s * change[own];
             own_s + self.at[entry.center].iter().map(work).sum::<f64>()
@@ -213,12 +218,13 @@ impl Problem {
         self.entries.iter().enumerate().map(drift).collect()
     }
 
-    /// The same in the network with one request of `gone` less, for its entries.
+    /// Returns the drift in the network with one request of `gone` less, for the entries of that
+    /// network.
     fn drift_less(&self, drift: &[f64], change: &[Vec<f64>], gone: usize) -> Vec<f64> {
         let mut less = drift.to_vec();
         for e in self.entries_of(gone) {
             let Entry { center, service_s, alone, .. } = self.entries[e];
-            // Other classes do not visit the center of one twin.
+            // Other classes do not visit the center of a single twin.
             let others = if alone { &[][..] } else { &self.at[center] };
             for other in others {
                 less[*other] -= service_s * change[self.entries[*other].class][e];
@@ -229,10 +235,11 @@ impl Problem {
         less
     }
 
-    /// The means of the whole network with these drifts.
+    /// Returns the means of the whole network with these drifts.
     ///
-    /// With different service times, the estimated work that a request finds may be so low that a
-    /// station exceeds its capacity. Then residence times there grow until it does not.
+    /// If service times differ, the estimated work that a request finds may be so low that a
+    /// station exceeds its capacity. In this case the residence times at the station are increased
+    /// until its utilisation is at most 1.
     fn settle(
         &mut self,
         closed: &Closed,
@@ -256,7 +263,7 @@ impl Problem {
         Err(ModelError::Diverged { what: "the load of a station", iterations: STRAINS_MAX })
     }
 
-    /// The fixed point with these drifts.
+    /// Iterates to the fixed point with these drifts.
     fn core(&self, queue: &mut [f64], drift: &[f64], tolerance: f64) -> Result<Found, ModelError> {
         let mut found = Found {
             residence_s: vec![0.0; self.entries.len()],
@@ -280,7 +287,7 @@ impl Problem {
         Err(ModelError::Diverged { what, iterations: ITERATIONS_MAX })
     }
 
-    /// One iteration; returns the largest move of a queue, as a share of its class.
+    /// Computes one iteration; returns the maximum move of a queue, as a share of its class.
     fn iterate(&self, queue: &mut [f64], drift: &[f64], found: &mut Found) -> f64 {
         self.relieve(found);
         found.work_s.fill(0.0);
@@ -304,7 +311,7 @@ impl Problem {
             let mut sum = self.delay_s[class];
             let places = entries.iter().zip(&*queue).zip(&drift[range]);
             for (((entry, queue), drift), residence_s) in places.zip(&mut *residence_s) {
-                // Of its own class it sees one less.
+                // A request of this class finds one request less of the class.
                 let own_s = entry.service_s * queue;
                 let found_s = work[entry.center] - own_s + own_s * others + drift;
                 let ahead_s = (found_s - found.relief_s[entry.center]).max(0.0);
@@ -317,7 +324,7 @@ impl Problem {
             for ((entry, queue), residence_s) in entries.iter().zip(queue).zip(residence_s) {
                 let change = throughput * *residence_s - *queue;
                 moved = moved.max(change.abs() * (1.0 - others));
-                // Later entries see the new queue at once.
+                // Later entries see the new queue immediately.
                 work[entry.center] += entry.visitors * entry.service_s * change;
                 *queue += change;
             }
@@ -325,8 +332,9 @@ impl Problem {
         moved
     }
 
-    /// Overstatement of the waiting by the work at each center, at the last throughputs: requests
-    /// in service are not waited for, except the first to end if all servers are busy.
+    /// Computes, at the last throughputs, by how much the work at each center overstates the
+    /// waiting time: requests do not wait for requests in service, except for the first completion
+    /// if all servers are busy.
     fn relieve(&self, found: &mut Found) {
         for ((crowd, at), relief_s) in self.crowds.iter().zip(&self.at).zip(&mut found.relief_s) {
             if crowd.servers <= 1.0 {
@@ -365,7 +373,7 @@ impl Problem {
 mod test {
     use crate::{Class, Method, Network, Service, Station, solve};
 
-    /// Three adapters with drives behind each, all on the same cores; `apart` makes all drives
+    /// Returns three adapters with drives on each, all on the same cores; `apart` makes all drives
     /// slightly different.
     fn network(apart: f64) -> Network {
         let mut network = Network::default();
@@ -446,7 +454,8 @@ mod test {
             );
         }
         let found = solve(&network, Method::Linearizer).unwrap();
-        // Both limit at the same rate; at the knee some is lost.
+        // Drives and shared station limit at the same rate; near the knee the throughput is
+        // slightly lower.
         let share = found.throughput_per_s() / 4e6;
         assert!((0.9..1.0).contains(&share), "{share}");
         assert!(found.stations.iter().all(|station| station.utilisation <= 1.0 + 1e-6));

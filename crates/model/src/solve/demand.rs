@@ -7,13 +7,13 @@ use super::open::first_come;
 use crate::check::visits;
 use crate::{ClassId, ModelError, Network, Servers, Service, Source, StationId, Step};
 
-/// Demands of every class at every station, station-major: solvers go through all classes of a
-/// station, and a thousand stations with as many classes exceed a cache.
+/// Demands of every class at every station. The order is station-major: solvers iterate over all
+/// classes of a station, and a thousand stations with as many classes exceed a cache.
 pub(super) struct Demands {
     classes: usize,
-    /// Seconds of one server that a request needs at a station over its whole route.
+    /// Time of one server, in seconds, that a request needs at a station over its whole route.
     demand_s: Vec<f64>,
-    /// Number of services there.
+    /// Number of services of a request at a station.
     visits: Vec<f64>,
 }
 
@@ -49,7 +49,7 @@ impl Demands {
         self.visits[station * self.classes + class]
     }
 
-    /// Mean service time.
+    /// Returns the mean service time, in seconds.
     fn service_s(&self, class: usize, station: usize) -> f64 {
         self.demand_s(class, station) / self.visits(class, station)
     }
@@ -64,22 +64,22 @@ fn beyond_theory(route: &[Step]) -> Option<&'static str> {
     })
 }
 
-/// Stations with a queue that are equal for every class: one is solved for all.
+/// Stations with a queue that are equal for every class: one of them is solved for all.
 #[derive(Clone, Debug)]
 pub(super) struct Center {
     pub members: Vec<usize>,
-    /// Speeds with 1, 2, 3 … requests; the last one holds beyond.
+    /// Speeds with 1, 2, 3 … requests; the last speed applies beyond.
     pub speeds: Vec<f64>,
-    /// By closed class, for one member.
+    /// Demands at one member, by closed class.
     pub demand_s: Vec<f64>,
-    /// By closed class, for one member.
+    /// Visits to one member, by closed class.
     pub visits: Vec<f64>,
 }
 
-/// The closed classes of a network, adjusted for the open ones.
+/// Closed classes of a network, adjusted for the load of the open ones.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
-    /// Index of the class in the network.
+    /// Indices of the classes in the network.
     pub classes: Vec<usize>,
     pub population: Vec<u32>,
     /// Think time, and time at stations without a queue.
@@ -87,15 +87,16 @@ pub(super) struct Closed {
     pub centers: Vec<Center>,
 }
 
-/// The solution of [`Closed`].
+/// Solution of [`Closed`].
 pub(super) struct Means {
     pub throughput_per_s: Vec<f64>,
-    /// By center and closed class: residence time at one member.
+    /// Residence times at one member, by center and closed class.
     pub residence_s: Vec<Vec<f64>>,
 }
 
 impl Closed {
-    /// `slack` is the share of each station left by open classes.
+    /// Returns the closed classes; `slack` is the share of each station that open classes leave
+    /// idle.
     pub fn of(network: &Network, demands: &Demands, slack: &[f64]) -> Closed {
         let mut closed = Closed {
             classes: Vec::new(),
@@ -138,7 +139,7 @@ impl Closed {
         }
         let visits: Vec<f64> =
             self.classes.iter().map(|class| demands.visits(*class, station)).collect();
-        // A station sees only few classes.
+        // The key lists only visiting classes: a station has few of them.
         let mut key: Vec<u64> = speeds.iter().map(|speed| speed.to_bits()).collect();
         for (class, (demand_s, visits)) in demand_s.iter().zip(&visits).enumerate() {
             if *visits > 0.0 {
@@ -154,7 +155,8 @@ impl Closed {
     }
 }
 
-/// Speeds with 1 to `total` requests as far as they differ; empty if no request ever waits.
+/// Returns the speeds with 1 to `total` requests as far as they differ; empty if no request ever
+/// waits.
 fn speeds(servers: &Servers, total: u64) -> Vec<f64> {
     match servers {
         Servers::Infinite => Vec::new(),
@@ -171,14 +173,14 @@ fn speeds(servers: &Servers, total: u64) -> Vec<f64> {
     }
 }
 
-/// Deviations from the theory's assumptions, station by station.
+/// Returns the deviations from the theory's assumptions, station by station.
 pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
     let exponential = exponential_stations(network, demands);
     let open = network.classes.iter().any(|class| matches!(class.source, Source::Open { .. }));
     let mut caveats = Vec::new();
     for (index, station) in network.stations.iter().enumerate() {
         let id = StationId(index as u32);
-        // At pure delays any service will do.
+        // At pure delays any distribution of service is exact.
         let any = matches!(station.servers, Servers::Infinite);
         let queues = !(any || open && first_come(network, index).is_some());
         if queues && !exponential[index] {
@@ -202,7 +204,8 @@ pub(super) fn caveats(network: &Network, demands: &Demands) -> Vec<Caveat> {
     caveats
 }
 
-/// Whether all services of a station are exponential, those of one class with the same mean.
+/// Returns, per station, whether all services are exponential and those of each class have the same
+/// mean.
 fn exponential_stations(network: &Network, demands: &Demands) -> Vec<bool> {
     let mut exponential = vec![true; network.stations.len()];
     for (index, class) in network.classes.iter().enumerate() {
@@ -217,7 +220,7 @@ fn exponential_stations(network: &Network, demands: &Demands) -> Vec<bool> {
     exponential
 }
 
-/// Whether classes have different mean service times at a station.
+/// Returns whether classes have different mean service times at a station.
 pub(super) fn unequal(network: &Network, demands: &Demands, station: usize) -> bool {
     let classes = 0..network.classes.len();
     let mut services = classes

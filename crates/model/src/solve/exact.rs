@@ -2,10 +2,10 @@
 //!
 //! Reiser and Lavenberg 1980; load-dependent stations by their marginal probabilities (Bolch et al.
 //! 2006, section 8.2). The textbook computes the probability of an empty station as one minus the
-//! sum of the others, which loses all digits near saturation. Here it comes from the network
-//! without that station, p(0|N) = p(0|N−1c) · Xc(N) / X'c(N): products of positive numbers only,
-//! which lose none. Hence the subnetworks, one for each set of load-dependent stations left out;
-//! equal stations count once.
+//! sum of the others, which loses all digits near saturation. This solver computes it from the
+//! network without that station, p(0|N) = p(0|N−1c) · Xc(N) / X'c(N): products of positive numbers
+//! only, which lose none. This requires the subnetworks, one for each set of load-dependent
+//! stations left out; equal stations count once.
 
 use super::demand::{Center, Closed, Means};
 use crate::ModelError;
@@ -13,7 +13,7 @@ use crate::ModelError;
 /// Maximum number of cells of a solution: 64 MiB.
 const CELLS_MAX: u64 = 1 << 23;
 
-/// Approximate number of multiplications of an exact solution; saturates.
+/// Returns the approximate number of multiplications of an exact solution; saturates.
 pub(super) fn cost(closed: &Closed) -> u64 {
     let plan = Plan::of(closed);
     let width = plan.width.saturating_add(closed.centers.len() as u64);
@@ -23,7 +23,7 @@ pub(super) fn cost(closed: &Closed) -> u64 {
 
 /// Sizes of the tables.
 struct Plan {
-    /// Requests of all classes.
+    /// Number of requests of all classes.
     total: u64,
     points: u64,
     subnets: u64,
@@ -55,11 +55,11 @@ impl Plan {
     }
 }
 
-/// Number of marginal probabilities that a center needs, for 0 requests, 1, 2 …
+/// Returns the number of marginal probabilities that a center needs, for 0 requests, 1, 2 …
 ///
-/// Up to the last speed, because all beyond are equal, and the queue length gives their sum. If the
-/// last speed is not the highest, that sum would be a difference of large numbers; then all are
-/// kept.
+/// They are needed up to the last speed, because all speeds beyond are equal, and the queue length
+/// gives the sum of their terms. If the last speed is not the maximum, that sum would be a
+/// difference of large numbers; in this case all marginals are kept.
 fn kept(center: &Center, total: u64) -> u64 {
     if falls(center) { total } else { center.speeds.len() as u64 - 1 }
 }
@@ -69,14 +69,14 @@ fn falls(center: &Center) -> bool {
     center.speeds.iter().any(|speed| *speed > last)
 }
 
-/// Speed with `present` requests, at least one.
+/// Returns the speed with `present` requests, at least one.
 fn speed(center: &Center, present: usize) -> f64 {
     center.speeds[present.min(center.speeds.len()) - 1]
 }
 
 /// # Errors
 ///
-/// [`ModelError::TooLarge`] when there are too many populations.
+/// [`ModelError::TooLarge`] if there are too many populations.
 pub(super) fn solve(closed: &Closed) -> Result<Means, ModelError> {
     let plan = Plan::of(closed);
     if plan.cells() > CELLS_MAX {
@@ -114,16 +114,16 @@ struct Tables {
     subnets: usize,
     width: usize,
     dependent: Vec<usize>,
-    /// Per class: distance of populations that differ by one request.
+    /// Distance of populations that differ by one request, per class.
     strides: Vec<usize>,
-    /// Per dependent center: distance of subnetworks that differ by one member.
+    /// Distance of subnetworks that differ by one member, per dependent center.
     steps: Vec<usize>,
-    /// Per dependent center: start of its marginals within a row.
+    /// Start of the marginals within a row, per dependent center.
     marginals: Vec<usize>,
-    /// Per dependent center: number of its marginals.
+    /// Number of the marginals, per dependent center.
     kept: Vec<usize>,
-    /// A row per subnetwork and population: mean queue of a member of each center, marginals of
-    /// each dependent one, and the throughput of the first class present.
+    /// Rows per subnetwork and population: mean queue of a member of each center, marginals of each
+    /// dependent center, and the throughput of the first class present.
     cells: Vec<f64>,
 }
 
@@ -151,7 +151,7 @@ impl Tables {
         Tables { points, subnets, width, dependent, strides, steps, marginals, kept, cells }
     }
 
-    /// Members of each dependent center left in a subnetwork.
+    /// Returns the number of members of each dependent center that are left in a subnetwork.
     fn left(&self, subnet: usize) -> Vec<usize> {
         let next = self.steps.iter().skip(1).copied().chain([self.subnets]);
         let gone = self.steps.iter().zip(next).map(|(step, next)| subnet % next / step);
@@ -163,7 +163,7 @@ impl Tables {
         (subnet * self.points + at) * self.width
     }
 
-    /// Solves one population of a subnetwork from those with one request less.
+    /// Solves one population of a subnetwork from the populations with one request less.
     fn point(
         &mut self,
         closed: &Closed,
@@ -188,7 +188,8 @@ impl Tables {
                 found.residence_s[k][class] = residence;
                 sum += residence * count as f64;
             }
-            // A class without any time here marks a network that cannot hold it.
+            // A class without any time at the remaining stations: the subnetwork cannot hold its
+            // requests.
             found.throughput_per_s[class] =
                 if sum > 0.0 { present as f64 / sum } else { f64::INFINITY };
         }
@@ -204,8 +205,8 @@ impl Tables {
         }
     }
 
-    /// Residence time at one member, and the number of members; `before` is the row that an
-    /// arriving request finds.
+    /// Returns the residence time at one member, and the number of members; `before` is the row
+    /// that an arriving request finds.
     fn residence(
         &self,
         center: &Center,
@@ -224,8 +225,8 @@ impl Tables {
             count = left[index];
             let begin = before + self.marginals[index];
             let marginals = (1..).zip(&self.cells[begin..begin + self.kept[index]]);
-            // The queue that a request finds, position by position; or its difference from the last
-            // speed.
+            // Sum over the positions of the queue that a request finds; or, if speeds do not fall,
+            // the difference of this sum from that at the last speed.
             let (all, beyond) = if falls(center) { (0.0, 0.0) } else { (wait, 1.0 / last) };
             let place_s = |(place, chance): (usize, &f64)| {
                 place as f64 * (1.0 / speed(center, place) - beyond) * chance
@@ -235,7 +236,7 @@ impl Tables {
         if count == 0 { (0.0, 0) } else { (center.demand_s[class] * wait, count) }
     }
 
-    /// Probabilities of 0, 1, 2 … requests at a dependent center.
+    /// Computes the probabilities of 0, 1, 2 … requests at a dependent center.
     fn marginals(
         &mut self,
         closed: &Closed,

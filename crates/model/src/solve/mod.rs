@@ -1,4 +1,4 @@
-//! Means by queueing theory.
+//! Mean values by queueing theory.
 
 mod approximate;
 mod demand;
@@ -12,7 +12,7 @@ use demand::{Center, Closed, Demands, Means};
 /// A solution method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Exact if that is quick, Linearizer otherwise.
+    /// Exact solution if it is quick to compute, Linearizer otherwise.
     Auto,
     /// Exact mean value analysis (Reiser and Lavenberg 1980), in product form.
     Exact,
@@ -22,20 +22,20 @@ pub enum Method {
     Schweitzer,
 }
 
-/// Why the means of a solution are not exact for the given network.
+/// Reason why the means of a solution are not exact for the given network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caveat {
     /// The method itself is an approximation.
     Approximate,
-    /// Service at this station was taken as exponential.
+    /// Service at this station was assumed to be exponential.
     NotExponential(StationId),
     /// Classes have different mean service times at this FCFS station.
     UnequalService(StationId),
     /// Waiting for one of several servers was approximated by Erlang's formula.
     SplitServers(StationId),
-    /// Arrivals of this class were taken as Poisson.
+    /// Arrivals of this class were assumed to be Poisson.
     NotPoisson(ClassId),
-    /// The station's reserve was taken as never empty.
+    /// The reserve of this station was assumed never to be empty.
     ReserveIgnored(StationId),
 }
 
@@ -44,11 +44,11 @@ pub enum Caveat {
 pub struct Solution {
     /// The method used, never [`Method::Auto`]; `None` for a simulation.
     pub method: Option<Method>,
-    /// In the order of [`Network::classes`].
+    /// Means of the classes, in the order of [`Network::classes`].
     pub classes: Vec<ClassResult>,
-    /// In the order of [`Network::stations`].
+    /// Means of the stations, in the order of [`Network::stations`].
     pub stations: Vec<StationResult>,
-    /// Why the figures are not exact; empty if they are.
+    /// Reasons why the figures are not exact; empty if they are.
     pub caveats: Vec<Caveat>,
 }
 
@@ -59,17 +59,17 @@ pub struct ClassResult {
     pub throughput_per_s: f64,
     /// Time from issue to completion in seconds, without think time.
     pub response_s: f64,
-    /// Requests between issue and completion.
+    /// Mean number of requests between issue and completion.
     pub outstanding: f64,
 }
 
 /// Means of one station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StationResult {
-    /// Utilisation of its servers, or of its highest rate, 0 to 1; for a delay the mean number
-    /// present.
+    /// Utilisation of the servers, or of the maximum rate, 0 to 1; for a delay the mean number of
+    /// requests present.
     pub utilisation: f64,
-    /// Requests waiting or in service.
+    /// Mean number of requests waiting or in service.
     pub present: f64,
     /// Requests completed per second.
     pub throughput_per_s: f64,
@@ -78,12 +78,12 @@ pub struct StationResult {
 }
 
 impl Solution {
-    /// Requests of all classes completed per second.
+    /// Returns the requests of all classes completed per second.
     pub fn throughput_per_s(&self) -> f64 {
         self.classes.iter().map(|class| class.throughput_per_s).sum()
     }
 
-    /// Mean response over the requests of all classes, in seconds.
+    /// Returns the mean response time over the requests of all classes, in seconds.
     pub fn response_s(&self) -> f64 {
         let outstanding: f64 = self.classes.iter().map(|class| class.outstanding).sum();
         outstanding / self.throughput_per_s()
@@ -94,7 +94,7 @@ impl Solution {
 ///
 /// # Errors
 ///
-/// What [`Network::check`] says; [`ModelError::NotProductForm`] for routes that hold or fork;
+/// Errors of [`Network::check`]; [`ModelError::NotProductForm`] for routes that hold or fork;
 /// [`ModelError::Overload`] for open classes; [`ModelError::TooLarge`] for [`Method::Exact`];
 /// [`ModelError::Diverged`] for the approximate methods.
 pub fn solve(network: &Network, method: Method) -> Result<Solution, ModelError> {
@@ -117,10 +117,10 @@ pub fn solve(network: &Network, method: Method) -> Result<Solution, ModelError> 
     Ok(solution)
 }
 
-/// Work that [`Method::Auto`] spends on an exact solution: a few milliseconds.
+/// Maximum work of an exact solution by [`Method::Auto`], in multiplications: a few milliseconds.
 const EXACT_COST: u64 = 2_000_000;
 
-/// The method to use, and its caveats.
+/// Returns the method to use, and adds its caveats.
 fn choose(
     network: &Network,
     closed: &Closed,
@@ -162,7 +162,7 @@ fn choose(
     Ok(method)
 }
 
-/// The closed classes, as figures of the network.
+/// Returns the solution of the closed classes, with figures of the network.
 fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means) -> Solution {
     let classes = network.classes.len();
     let mut solution = Solution {
@@ -171,9 +171,10 @@ fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means
         stations: vec![StationResult::idle(classes); network.stations.len()],
         caveats: Vec::new(),
     };
-    // Station by station, as data is station-major.
+    // Station by station, as the data is station-major.
     for (station, result) in solution.stations.iter_mut().enumerate() {
-        // Without queueing the residence time is the demand; queues follow below.
+        // Without queueing the residence time is the demand; centers with queues are overwritten
+        // below.
         let speed = network.stations[station].servers.speed(1);
         for class in &closed.classes {
             result.residence_s[*class] = demands.demand_s(*class, station) / speed;
@@ -193,7 +194,7 @@ fn assemble(network: &Network, demands: &Demands, closed: &Closed, means: &Means
     solution
 }
 
-/// Everything that follows from throughputs and residence times by Little's law.
+/// Computes from throughputs and residence times all figures that follow by Little's law.
 fn totals(network: &Network, demands: &Demands, solution: &mut Solution) {
     for station in &solution.stations {
         for (class, residence_s) in solution.classes.iter_mut().zip(&station.residence_s) {

@@ -1,4 +1,5 @@
-//! Open classes, alone or beside closed ones (mixed networks: Lazowska et al. 1984, section 7.4).
+//! Open classes, alone or together with closed ones (mixed networks: Lazowska et al. 1984, section
+//! 7.4).
 
 use super::Solution;
 use super::demand::Demands;
@@ -11,7 +12,7 @@ use crate::{ModelError, Network, Servers, Service, Source, Step, Visit};
 pub(super) struct Load {
     /// Offered work, in servers.
     pub offered: f64,
-    /// Its share of the station's capacity; 0 for a delay.
+    /// Offered work as a share of the station's capacity; 0 for a delay.
     pub used: f64,
 }
 
@@ -27,7 +28,7 @@ pub(super) fn load(network: &Network, demands: &Demands) -> Result<Vec<Load>, Mo
                 offered += demands.demand_s(class, index) / gap.mean_s;
             }
         }
-        // The last of the rates holds for any longer queue.
+        // The last rate applies to any longer queue.
         let used = match &station.servers {
             Servers::Infinite => 0.0,
             servers => offered / servers.speed(u32::MAX),
@@ -69,14 +70,14 @@ pub(super) fn add(network: &Network, demands: &Demands, load: &[Load], solution:
     }
 }
 
-/// A station with one server that all its requests visit first, with Poisson arrivals: it depends
-/// on no other station, so the Pollaczek–Khinchine formula is exact for any service.
+/// A station with one server that all its requests visit first, with Poisson arrivals: it does not
+/// depend on other stations, so the Pollaczek–Khinchine formula is exact for any service.
 pub(super) struct FirstCome {
     /// Mean residual work of the service in progress, in seconds of waiting.
     work_s: f64,
 }
 
-/// `None` for any other station.
+/// Returns the station's residual work; `None` if the station is not of this kind.
 pub(super) fn first_come(network: &Network, station: usize) -> Option<FirstCome> {
     if network.stations[station].servers != Servers::Count(1) {
         return None;
@@ -102,7 +103,7 @@ pub(super) fn first_come(network: &Network, station: usize) -> Option<FirstCome>
     Some(found)
 }
 
-/// Mean number of services at `station` in this step.
+/// Returns the mean number of services at `station` in this step.
 fn chance_of(step: &Step, station: usize) -> f64 {
     let mut times = 0.0;
     visits(std::slice::from_ref(step), 1.0, &mut |visit, chance| {
@@ -119,12 +120,12 @@ fn share_of(visit: &Visit, station: usize) -> f64 {
 #[derive(Clone, Copy)]
 struct Crowd {
     present: f64,
-    /// Their work, in servers.
+    /// Work of the closed requests, in servers.
     offered: f64,
 }
 
 impl Crowd {
-    /// Of the classes with a throughput so far.
+    /// Returns the requests of all classes that have a throughput so far.
     fn of(station: usize, demands: &Demands, solution: &Solution) -> Crowd {
         let mut crowd = Crowd { present: 0.0, offered: 0.0 };
         for (class, result) in solution.classes.iter().enumerate() {
@@ -136,7 +137,7 @@ impl Crowd {
     }
 }
 
-/// Residence time over service time, for open requests that find a `closed` crowd.
+/// Returns residence time over service time, for open requests that find a `closed` crowd.
 fn stretch(servers: &Servers, load: Load, closed: Crowd) -> f64 {
     if matches!(servers, Servers::Infinite) {
         return 1.0;
@@ -144,7 +145,7 @@ fn stretch(servers: &Servers, load: Load, closed: Crowd) -> f64 {
     if closed.present == 0.0 {
         return birth_death(servers, load.offered) / load.offered;
     }
-    // One fast server and a delay; exact for one server.
+    // Model: one fast server and a delay; exact for one server.
     let (slow, fast) = (servers.speed(1), servers.speed(u32::MAX));
     let split = 1.0 / slow - 1.0 / fast;
     let waiting = (closed.present - closed.offered * split).max(0.0);

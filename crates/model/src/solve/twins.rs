@@ -1,8 +1,9 @@
-//! Twin classes, and the centers they visit: what the approximate methods iterate over.
+//! Twin classes, and the centers they visit: the unknowns of the approximate methods.
 //!
 //! Twins are classes that may be swapped, their own centers included, without changing the network:
-//! equal drives behind one adapter. In a fixed point all of them have the same queues, and in the
-//! network with a request less all but the one that lacks it. So they are one class with a count.
+//! equal drives on one adapter. At a fixed point all of them have the same queues, and in the
+//! network with one request less all except the one from which it was removed. Twins are therefore
+//! one class with a count.
 
 use super::approximate::Crowd;
 use super::demand::{Center, Closed};
@@ -12,41 +13,41 @@ use super::demand::{Center, Closed};
 pub(super) struct Entry {
     pub class: usize,
     pub center: usize,
-    /// No other class visits it: each twin has such a center of its own.
+    /// True if no other class visits the center: each twin has its own such center.
     pub alone: bool,
     /// Number of twins that visit the center.
     pub visitors: f64,
     pub members: f64,
-    /// Visits to one member.
+    /// Number of visits to one member.
     pub visits: f64,
-    /// Service time, at the speed of a lone request.
+    /// Service time at the speed of a lone request.
     pub alone_s: f64,
-    /// Service time, at full speed.
+    /// Service time at full speed.
     pub service_s: f64,
 }
 
-/// The network with a class per set of twins; data is that of one twin.
+/// The network with one class per set of twins; its data is that of one twin.
 pub(super) struct Problem {
-    /// Per class: number of twins.
+    /// Number of twins per class.
     pub twins: Vec<f64>,
-    /// Per class: think time and delays.
+    /// Think time and delays per class.
     pub delay_s: Vec<f64>,
-    /// Per center.
+    /// Server parameters per center.
     pub crowds: Vec<Crowd>,
-    /// Class by class.
+    /// Entries, class by class.
     pub entries: Vec<Entry>,
-    /// Per class: start of its entries; and their end.
+    /// Start of each class's entries, and the end of the last.
     pub begins: Vec<usize>,
-    /// Per center: its entries.
+    /// Entries per center.
     pub at: Vec<Vec<usize>>,
-    /// Per class: requests of one twin.
+    /// Requests of one twin per class.
     pub population: Vec<f64>,
-    /// By class of the network: the class here.
+    /// Index of the set of twins, by class of the network.
     pub set_of: Vec<usize>,
 }
 
 impl Problem {
-    /// Finds the twins.
+    /// Finds the twins of a network.
     pub fn new(closed: &Closed) -> Problem {
         let visitors = |center: &Center| center.visits.iter().filter(|v| **v > 0.0).count();
         let visited: Vec<usize> = closed.centers.iter().map(visitors).collect();
@@ -100,8 +101,8 @@ impl Problem {
         }
     }
 
-    /// The same with one request of a twin of `gone` less: that twin becomes a class of its own,
-    /// the last one.
+    /// Returns the network with one request of a twin of `gone` less: that twin becomes a class of
+    /// its own, the last one.
     pub fn without(&self, gone: usize) -> Problem {
         let mut entries = self.entries[self.entries_of(gone)].to_vec();
         let mut less = Problem {
@@ -128,18 +129,18 @@ impl Problem {
         less
     }
 
-    /// The original entry of one in the network without a request of `gone`.
+    /// Returns the original index of an entry of the network without a request of `gone`.
     pub fn before(&self, gone: usize, entry: usize) -> usize {
         let added = entry.checked_sub(self.entries.len());
         added.map_or(entry, |place| self.begins[gone] + place)
     }
 
-    /// The entries of a class.
+    /// Returns the range of the entries of a class.
     pub fn entries_of(&self, class: usize) -> std::ops::Range<usize> {
         self.begins[class]..self.begins[class + 1]
     }
 
-    /// Whether these are entries of twins.
+    /// Returns whether these are entries of twins.
     fn are_twins(&self, one: &[Entry], other: &[Entry]) -> bool {
         let times = |entry: &Entry| (entry.members, entry.visits, entry.alone_s, entry.service_s);
         let pair = |(a, b): (&Entry, &Entry)| {
@@ -162,7 +163,7 @@ impl Entry {
     }
 }
 
-/// The centers that each class visits.
+/// Returns the centers that each class visits.
 pub(super) fn visits(closed: &Closed) -> Vec<Vec<usize>> {
     let mut of = vec![Vec::new(); closed.classes.len()];
     for (k, center) in closed.centers.iter().enumerate() {

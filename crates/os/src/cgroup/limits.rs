@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::tree::{Group, groups};
 
-/// What an I/O limit counts.
+/// Quantity that an I/O limit counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// Reads.
@@ -26,7 +26,7 @@ pub struct IoLimit {
     pub file: PathBuf,
     /// Device number, such as `254:0`.
     pub device: String,
-    /// What it limits.
+    /// Limited quantity.
     pub of: Limited,
     /// Limit per second.
     pub per_second: u64,
@@ -67,8 +67,8 @@ pub fn cpu_quota() -> Option<CpuQuota> {
     quotas.min_by(|a, b| a.cores.total_cmp(&b.cores))
 }
 
-/// How often a quota throttled a cgroup of this process's threads or a parent, since its creation;
-/// `None` where these do not show, or one has a quota and no counters.
+/// Number of times that a quota throttled a cgroup of this process's threads or a parent, since its
+/// creation; `None` if the cgroups are not visible, or one has a quota and no counters.
 pub fn throttled() -> Option<u64> {
     throttled_of(&here("cpu")?)
 }
@@ -91,7 +91,7 @@ fn here(controller: &str) -> Option<Vec<Group>> {
     Some(all)
 }
 
-/// Most threads whose groups are looked at.
+/// Maximum threads whose cgroups are inspected.
 const THREADS_MAX: usize = 256;
 
 /// The groups of the threads of this process, as `/proc` shows them, each text once.

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 /// A cgroup of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// Its directory.
+    /// Directory of the cgroup.
     pub(super) folder: PathBuf,
-    /// Its path below the mount point.
+    /// Path of the cgroup below the mount point.
     pub(super) name: PathBuf,
-    /// Whether it is of version 2.
+    /// Whether the cgroup is of version 2.
     pub(super) is_unified: bool,
-    /// Whether the process is in it directly.
+    /// Whether the process is directly in the cgroup.
     pub(super) is_own: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn groups(root: &Path, cgroups: &str, mounts: &str, controller: &str)
     groups
 }
 
-/// The mount point of a controller, and the part of its tree there.
+/// Mount point of a controller, and the root of the mounted part of its tree.
 fn mount(mounts: &str, controller: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;

@@ -24,7 +24,7 @@ const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 pub(super) struct Place {
     pub(super) folder: Folder,
     pub(super) name: OsString,
-    /// It is a link of the kernel to what a process has open: it is no path.
+    /// Whether the kernel made the link to an open file of a process: its target is no path.
     pub(super) is_magic: bool,
 }
 
@@ -114,7 +114,7 @@ pub(super) fn walk(
             return Err(Errno::LOOP.into());
         }
         if is_of_proc(&next) {
-            // It leads where no path does: to a removed folder, or the root of a container.
+            // The link's target has no path: a removed folder, or the root of a container.
             let follows = OFlags::PATH | OFlags::CLOEXEC | OFlags::DIRECTORY;
             here = openat(&here, &part, follows, Mode::empty())?;
             continue;
@@ -130,7 +130,7 @@ pub(super) fn walk(
     opened(&here)
 }
 
-/// A handle of what is next on a way. Only who asks for a folder has what is mounted on demand.
+/// Opens the next component of a path. Only opening it as a folder triggers an automount.
 fn step(here: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     match openat(here, name, WAY | OFlags::DIRECTORY, Mode::empty()) {
         Err(Errno::NOTDIR | Errno::LOOP) => openat(here, name, WAY, Mode::empty()),
@@ -158,7 +158,7 @@ fn parts(path: &Path) -> Vec<OsString> {
     path.components().filter_map(part).collect()
 }
 
-/// Whether what stands in a folder was put there by this user or by root.
+/// Whether an entry of a folder was created by this user or by root.
 pub(super) fn is_trusted(folder: &FileAbout, about: &FileAbout) -> bool {
     is_ours(about.uid) || is_private(folder)
 }

@@ -1,11 +1,11 @@
-//! Folders and files in the place of which others may put a symbolic link.
+//! Folders and files that other users may replace with a symbolic link.
 //!
-//! Whoever owns a folder can put a symbolic link in the place of any file or folder in it, at any
-//! time. So a file is made under a name that nobody can guess and renamed: that replaces a link and
-//! does not follow it. On the way to a folder only links that can be trusted are followed: those of
-//! this user or of root, and those in a folder that only these may write. Each link is read by its
-//! handle, and what it leads to is looked at in the same way: a link of another user is not
-//! followed either if it is swapped in meanwhile, or if a trusted one leads to it.
+//! The owner of a folder can replace any file or subfolder with a symbolic link at any time. So a
+//! file is created under an unguessable name and renamed: a rename replaces a link and does not
+//! follow it. In a path only trusted links are followed: those of this user or of root, and those
+//! in a folder that only these may write. Each link is read by its handle, and its target is
+//! checked in the same way: a link of another user is not followed, even if it is swapped in
+//! meanwhile or is the target of a trusted link.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -34,7 +34,7 @@ pub struct Draft<'a> {
 /// An entry of a folder, by its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// Nothing.
+    /// No entry.
     Missing,
     /// A file.
     File,
@@ -48,8 +48,8 @@ pub enum Entry {
 }
 
 impl Folder {
-    /// Opens a folder to which no link of another user leads. One that may be written and not read
-    /// is opened, too: what it holds cannot be listed.
+    /// Opens a folder to which no link of another user leads. A folder with write and without read
+    /// permission is opened, too: its entries cannot be listed.
     ///
     /// # Errors
     ///
@@ -132,12 +132,12 @@ impl Folder {
         Ok(file)
     }
 
-    /// What is no file and may be written, such as a pipe or a terminal, unless another user put it
-    /// there. A link to nothing is nothing.
+    /// Opens a writable special file, such as a pipe or a terminal, unless another user created it.
+    /// `None` for regular files, missing ones and dangling links.
     ///
     /// # Errors
     ///
-    /// Errors of the file system, and that it is a block device.
+    /// Errors of the file system, and an error for a block device.
     pub fn special(&self, name: &OsStr) -> io::Result<Option<File>> {
         if self.entry(name)? != (Entry::Other { trusted: true }) {
             return Ok(None);
@@ -158,11 +158,11 @@ impl Folder {
             .filter(|file| FileAbout::of(file).is_ok_and(|about| about.kind != FileKind::File)))
     }
 
-    /// Renames a file in the place of another one.
+    /// Renames a file, replacing another one.
     ///
     /// # Errors
     ///
-    /// Errors of the file system, and that the old file is an image that somebody uses.
+    /// Errors of the file system, and an error if the old file is an image in use.
     pub fn put(&self, file: &Path, name: &Path) -> io::Result<()> {
         if self.look(name).is_ok_and(|old| old.kind == FileKind::File)
             && let Ok(old) = self.file(name, 0)
@@ -200,12 +200,12 @@ impl Folder {
 }
 
 impl Draft<'_> {
-    /// Gives the file a name, in the place of what has it.
+    /// Gives the file a name, replacing an existing file of this name.
     ///
     /// # Errors
     ///
-    /// Errors of the file system, and that the old file is an image that somebody uses; the new
-    /// file is removed.
+    /// Errors of the file system, and an error if the old file is an image in use; the new file is
+    /// removed.
     pub fn keep(mut self, name: &OsStr) -> io::Result<File> {
         self.folder.put(Path::new(&self.name), Path::new(name))?;
         self.kept = true;
@@ -222,7 +222,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// Opens a new file in the place of the one that has its name, if any.
+/// Opens a new file, which replaces an existing one of the same name.
 ///
 /// # Errors
 ///
@@ -264,12 +264,12 @@ pub fn to_write(path: &Path, creates: bool) -> io::Result<File> {
     open_trusted_file(path, how)
 }
 
-/// The folder of a file and its name there, after all links that lead to it, which can be trusted.
-/// Nothing needs to have that name.
+/// Folder of a file and its name in the folder, after all links to the file, which must be trusted.
+/// The file need not exist.
 ///
 /// # Errors
 ///
-/// As for [`to_write`].
+/// Errors of [`to_write`].
 pub fn trusted_place(path: &Path) -> io::Result<(Folder, OsString)> {
     let (folder, name) = Folder::trusted_parent(path)?;
     let place = Place::of(&folder, name)?;
@@ -418,7 +418,7 @@ mod test {
         for name in ["file", "nothing", "elsewhere/victim", "elsewhere", "missing"] {
             assert!(special(name).unwrap().is_none(), "{name}");
         }
-        // What has no path any more.
+        // A file that has no path any more.
         let gone = scratch.at("gone");
         fs::create_dir(&gone).unwrap();
         let folder = fs::File::open(&gone).unwrap();
@@ -456,7 +456,7 @@ mod test {
             }
         }
         scratch.is_untouched();
-        // Ours lead where they lead.
+        // Links of this user are followed to where they lead.
         symlink(scratch.at("theirs"), scratch.at("ours")).unwrap();
         symlink("ours", scratch.at("again")).unwrap();
         let (folder, made) = Folder::make_trusted(&scratch.at("again/deep/./er")).unwrap();

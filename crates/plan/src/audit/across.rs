@@ -6,7 +6,7 @@ use super::{Finding, Outcome, finding, holds_if, meet, per_second};
 use crate::claim::{Claim, Document};
 use catalogue::unit::{Amount, Hedge};
 
-/// Findings with the document and the claim that they belong to.
+/// Returns findings with the document and the claim that they belong to.
 pub(super) fn rules(documents: &[Document]) -> Vec<(usize, usize, Finding)> {
     let mut all: Vec<Located> = Vec::new();
     for (document, of) in documents.iter().enumerate() {
@@ -32,8 +32,8 @@ impl Located<'_> {
     }
 }
 
-/// A figure given twice must be the same. The one with more digits is believed; the finding is the
-/// other's.
+/// Checks that a figure given twice is the same. The more precise one is assumed to be right; the
+/// finding is the other's.
 fn same(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     let mut groups: BTreeMap<&str, Vec<(&Located, &Amount)>> = BTreeMap::new();
     for place in all {
@@ -43,7 +43,8 @@ fn same(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     }
     let mut findings = Vec::new();
     for (key, group) in groups {
-        // The most precise is believed; of equally precise ones the least hedged, then the first.
+        // The most precise figure is assumed to be right; of equally precise ones the least hedged,
+        // then the first.
         let spread = |amount: &Amount| amount.half / amount.value;
         let loose = |amount: &Amount| match amount.hedge {
             Hedge::Plain => 0,
@@ -93,10 +94,10 @@ fn said(amount: &Amount) -> String {
     format!("{hedge}{}", super::show(amount.value, amount.dimension))
 }
 
-/// A claim, and the range of the best that it implies.
+/// A claim and its implied bounds.
 type Implied<'a> = (&'a Located<'a>, (f64, f64));
 
-/// Shares of the same best each imply its range; the ranges must overlap.
+/// Checks shares of the same best, each of which implies its bounds: the bounds must overlap.
 fn shares(all: &[Located]) -> Vec<(usize, usize, Finding)> {
     let mut series: BTreeMap<&str, Vec<Implied>> = BTreeMap::new();
     for place in all {

@@ -25,12 +25,12 @@ pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
     all
 }
 
-/// How far a sample may exceed the rating of its model: ratings are promises, and reviewers find
-/// drives 10 % faster.
+/// Factor by which a sample may exceed the rating of its model: ratings are promises, and reviewers
+/// find drives 10 % faster.
 const BETTER: f64 = 1.15;
 
-/// Whether `value` is within `most`. An excess within the spread of samples is unclear, unless
-/// `most` was measured.
+/// Returns the outcome of a `value` that must not exceed `most`. An excess within the spread of
+/// samples is unclear, unless `most` was measured.
 pub(super) fn beyond(value: f64, most: f64, kind: Kind) -> (Outcome, &'static str) {
     match () {
         () if value <= most => (Outcome::Holds, ""),
@@ -51,7 +51,7 @@ fn drives(claim: &Claim) -> Option<Finding> {
     };
     let most = each * drives;
     let nominal = nominal_iops(drive, read).unwrap_or(each) * drives;
-    // Smaller I/Os than the rating's may go faster on flash.
+    // I/Os smaller than the rating's may be faster on flash.
     let small = claim.size_bytes.is_some_and(|size| size < 4096.0);
     let apart = apart(drive, read).map_or(0.0, |each| each * drives);
     let low = iops.interval().0;
@@ -91,8 +91,8 @@ fn rating(claim: &Claim) -> Option<Finding> {
     Some(finding("rating", outcome, line))
 }
 
-/// Highest rate of a drive at this share of reads, by any figure: from the rates of reads and
-/// writes in turn, or of a measured mix.
+/// Returns the highest rate of a drive at this share of reads, by any figure: from the rates of
+/// reads and writes in turn, or of a measured mix.
 fn most_iops(drive: &Part, read: f64) -> Option<(f64, Kind)> {
     let high = |name| drive.known(name).map(|known: Known| (known.high, known.kind));
     let greater = |a: Option<(f64, Kind)>, b: Option<(f64, Kind)>| match (a, b) {
@@ -106,7 +106,7 @@ fn most_iops(drive: &Part, read: f64) -> Option<(f64, Kind)> {
     greater(turns, mix)
 }
 
-/// Highest rate if reads and writes did not slow each other down at all.
+/// Returns the highest rate if reads and writes did not slow each other down at all.
 fn apart(drive: &Part, read: f64) -> Option<f64> {
     let mixed = read > 0.0 && read < 1.0;
     let high = |name| drive.known(name).map(|known| known.high);
@@ -120,8 +120,8 @@ fn nominal_iops(drive: &Part, read: f64) -> Option<f64> {
         .map(|(rate, _)| rate)
 }
 
-/// The rate of a mix: the time of one I/O is the mean of both times, as certain as the less certain
-/// of them.
+/// Returns the rate of a mix: the time of one I/O is the mean of both times, as certain as the less
+/// certain of them.
 fn blend(
     read: f64,
     reads: Option<(f64, Kind)>,
@@ -137,7 +137,7 @@ fn blend(
     }
 }
 
-/// Bytes per second of a claim: as claimed, or IOPS times size.
+/// Returns the bytes per second of a claim: as claimed, or IOPS times size.
 pub(super) fn moved(claim: &Claim) -> Option<(f64, f64)> {
     if let Some(bandwidth) = claim.amount("bandwidth") {
         let bits = bandwidth.value / crate::claim::bytes_of(bandwidth);
@@ -208,10 +208,10 @@ fn ports(claim: &Claim) -> Option<Finding> {
 fn link(claim: &Claim) -> Option<Finding> {
     let (part, lanes) = claim.link?;
     let (low, value) = moved(claim)?;
-    // SATA leads to one drive, so that there are as many as drives.
+    // A SATA link connects one drive, so there are as many links as drives.
     let each = claim.count("drives").filter(|_| part.id.starts_with("sata"));
     let count = claim.count("ports").or(each).unwrap_or(1.0);
-    // Full duplex: reads go one way, writes the other.
+    // Full duplex: reads use one direction, writes the other.
     let read = claim.read_share();
     let one_way = read.max(1.0 - read);
     let size = claim.size_bytes.unwrap_or(65536.0);
@@ -231,7 +231,7 @@ fn link(claim: &Claim) -> Option<Finding> {
     Some(finding("link", holds_if(low <= most * 1.000_001), line))
 }
 
-/// Payload per second of one link in one direction, for I/Os of `size` bytes.
+/// Returns the payload per second of one link in one direction, for I/Os of `size` bytes.
 fn ceiling(claim: &Claim, part: &Part, lanes: u32, size: f64) -> Option<(f64, String)> {
     let infiniband = wire::is_infiniband(part);
     if part.id.starts_with("ethernet") || infiniband {
@@ -239,10 +239,10 @@ fn ceiling(claim: &Claim, part: &Part, lanes: u32, size: f64) -> Option<(f64, St
         let bytes = line.or(part.value("nominal_rate").map(|bits| bits / 8.0))?;
         let named = claim.text.protocol.as_deref().and_then(Protocol::named);
         let (name, protocol, usual) = match named {
-            // Packets of RDMA are as long as frames allow; how long these are nobody said.
+            // RDMA packets are as long as frames allow, whose size is not given.
             Some(rdma @ Protocol::Rdma(_)) => (rdma.title(), rdma, Tcp::LEAST.mtu),
             Some(Protocol::Tcp(tcp)) => (Protocol::Tcp(tcp).title(), Protocol::Tcp(tcp), tcp.mtu),
-            // InfiniBand has the least headers of all.
+            // InfiniBand has the smallest headers of all.
             None if infiniband => ("RDMA", Protocol::Rdma(Rdma::NVME), Tcp::LEAST.mtu),
             None => ("the leanest block protocol", Protocol::Tcp(Tcp::LEAST), Tcp::LEAST.mtu),
         };

@@ -4,7 +4,7 @@ use super::*;
 use crate::claim::{ClaimText, FOUNDING};
 
 /// The faults of the founding documents, with the rule that finds each, and a correction that the
-/// same rule takes: (claim, rule, what is replaced, by what).
+/// same rule accepts: (claim, rule, replaced text, replacement).
 const FAULTS: &[(u32, &str, &str, &str)] = &[
     (18, "drives", "iops = \"995K\"", "iops = \"840K\""),
     (43, "arithmetic", "= 2920 MB/s", "= 2990 MB/s"),
@@ -74,7 +74,7 @@ fn rules_find_the_eighteen_faults_and_no_others() {
     let expected: BTreeSet<(u32, &str)> = FAULTS.iter().map(|fault| (fault.0, fault.1)).collect();
     assert_eq!(expected.len(), 18);
     assert_eq!(bad, expected, "{all:#?}");
-    // The other claims are not silent for want of rules.
+    // The other claims are not silent for lack of rules.
     let held = all.iter().filter(|(_, finding)| finding.outcome == Outcome::Holds).count();
     assert!(held >= 90, "{held}");
 }
@@ -100,8 +100,8 @@ fn each_fault_once_corrected_passes_the_same_rule() {
         let bad = all.iter().filter(|(_, finding)| finding.outcome != Outcome::Holds);
         let left: Vec<u32> = bad.map(|(number, _)| *number).collect();
         assert_eq!(left.len(), FAULTS.len() - 1, "claim {number}: {left:?}");
-        // What has its unit raises no question, and what agrees may be believed; every other rule
-        // has to say that it holds.
+        // A figure with its unit raises no question, and a figure that agrees has no finding; every
+        // other rule must report that it holds.
         let silent = ["unit", "same"].contains(rule);
         assert!(silent || !found.is_empty(), "claim {number}: {rule} is silent");
         for finding in found {
@@ -150,7 +150,7 @@ fn what_breaks_a_law_is_impossible() {
         (claim.iops, claim.latency) = (some("2.58M"), some("34.9us"));
         claim.outstanding = some("128");
     });
-    // A depth is the most that can be in flight: fewer is a question, more cannot be.
+    // A queue depth is the maximum in flight: fewer I/Os are a question, more are impossible.
     assert_eq!(little.0, Verdict::Unclear, "{little:#?}");
     let deeper = verdict(|claim| {
         (claim.iops, claim.latency) = (some("2.58M"), some("62us"));
@@ -162,7 +162,7 @@ fn what_breaks_a_law_is_impossible() {
         claim.outstanding = some("128");
     });
     assert_eq!(mended.0, Verdict::Possible, "{mended:#?}");
-    // A million 4 KiB reads do not go through one port of 10 GbE, nor two, but through four.
+    // A million 4 KiB reads do not fit through one port of 10 GbE, nor two, but through four.
     let over = |ports: &str| {
         verdict(|claim| {
             (claim.iops, claim.size) = (some("1M"), some("4k"));
@@ -174,7 +174,7 @@ fn what_breaks_a_law_is_impossible() {
     assert_eq!(over("4").0, Verdict::Possible);
     let cpu = verdict(|claim| claim.cpu_percent = some("120"));
     assert_eq!(cpu.0, Verdict::Impossible);
-    // Half of them written, both ways of the link are used.
+    // With half of them written, both directions of the link are used.
     let half = verdict(|claim| {
         (claim.iops, claim.size, claim.read) = (some("500K"), some("4k"), some("50"));
         claim.link = some("10gbe");

@@ -14,7 +14,7 @@ pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
     findings
 }
 
-/// Fields with a missing or wrong unit.
+/// Returns findings on fields with a missing or wrong unit.
 fn missing(claim: &Claim) -> Vec<Finding> {
     let unsuited = claim.amounts.iter().filter(|(_, wanted, amount)| !suits(*wanted, amount));
     let describe = |(field, wanted, amount): &(&str, Dimension, catalogue::unit::Amount)| {
@@ -33,8 +33,8 @@ fn missing(claim: &Claim) -> Vec<Finding> {
     unsuited.map(describe).collect()
 }
 
-/// Networks are named by bits per second: a rate in bytes that no link has, but some link has in
-/// bits, was meant in bits.
+/// Finds a network rate in bytes that is meant in bits, the unit of network names: a rate that no
+/// link has in bytes, but some link has in bits.
 fn network_in_bytes(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     let (link, _) = claim.link?;
     let known = link.known("nominal_rate")?;
@@ -66,7 +66,7 @@ fn network_in_bytes(claim: &Claim, catalogue: &Catalogue) -> Option<Finding> {
     Some(finding("unit", outcome, line).by(kind))
 }
 
-/// The claimed rate of a link against that of its standard.
+/// Compares the claimed rate of a link with that of its standard.
 fn stated_rate(claim: &Claim) -> Option<Finding> {
     let (link, lanes) = claim.link?;
     if link.value("nominal_rate").is_some() && !link.id.starts_with("fc") {
@@ -79,7 +79,7 @@ fn stated_rate(claim: &Claim) -> Option<Finding> {
     let (low, high) = rate.interval();
     let bits = rate.value / bytes_of(rate);
     let stated = (low / bits, high / bits);
-    // A rule of thumb takes a fifth off as overhead: a usable rate, not the line rate.
+    // A rule of thumb subtracts a fifth as overhead: a usable rate, not the line rate.
     let usable = (0.75 * line_rate, 1.001 * line_rate);
     let line = format!(
         "{} carries {}T/s ({}) x {:.4} = {} each way; stated {}",
@@ -93,7 +93,7 @@ fn stated_rate(claim: &Claim) -> Option<Finding> {
     Some(finding("link-rate", super::holds_if(meet(stated, usable)), line).by(known.kind))
 }
 
-/// A date of currency a year before the test: in January the old year is typed out of habit.
+/// Finds an as-of date a year before the test: in January the old year is typed out of habit.
 fn year(claim: &Claim) -> Option<Finding> {
     let (as_of, tested) = (day(claim.text.as_of.as_deref()?)?, day(claim.text.tested.as_deref()?)?);
     let days = tested - as_of;

@@ -7,9 +7,9 @@ use crate::claim::{Claim, ClaimError, ClaimText, Document};
 use crate::evidence::{Evidence, Row};
 use catalogue::{Catalogue, Class, Part};
 
-/// Highest share of true claims called impossible.
+/// Maximum share of true claims that the audit calls impossible.
 pub const FALSE_MAX: f64 = 0.02;
-/// Lowest share of impossible claims called so.
+/// Minimum share of impossible claims that the audit detects.
 pub const FOUND_MIN: f64 = 0.90;
 
 const MADE: &str = include_str!("../../claims/made.toml");
@@ -34,7 +34,7 @@ impl Counts {
         } += 1;
     }
 
-    /// Number of claims.
+    /// Returns the number of claims.
     pub fn all(&self) -> u32 {
         self.possible + self.unclear + self.impossible
     }
@@ -47,20 +47,20 @@ impl Counts {
 /// The confusion matrix.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Matrix {
-    /// Made to be impossible.
+    /// Claims made to be impossible.
     pub planted: Counts,
-    /// Made to be possible.
+    /// Claims made to be possible.
     pub sound: Counts,
-    /// Each rate of a drive in the catalogue, by any source, claimed of that drive.
+    /// Rates of the drives in the catalogue, by any source, each claimed of its drive.
     pub figures: Counts,
-    /// Published by somebody who measured.
+    /// Published results of measurements.
     pub published: Counts,
-    /// Claims with a wrong verdict, and the findings behind it.
+    /// Claims with a wrong verdict, and the responsible findings.
     pub wrong: Vec<String>,
 }
 
 impl Matrix {
-    /// Whether made and published claims are both within the limits.
+    /// Returns whether made and published claims are both within the limits.
     pub fn meets(&self) -> bool {
         self.planted.condemned() >= FOUND_MIN
             && self.figures.condemned() <= FALSE_MAX
@@ -118,7 +118,7 @@ fn hold(
     wrong.then(|| format!("{name} is called {} ({})", verdict.word(), lines.join("; ")))
 }
 
-/// The sources' figures of a drive as claims: no rule may be stricter than they are.
+/// Returns the sources' figures of a drive as claims: no rule may be stricter than they are.
 fn figures(part: &Part) -> Vec<ClaimText> {
     let mut all = Vec::new();
     if part.class != Class::Drive {
@@ -149,8 +149,8 @@ fn figures(part: &Part) -> Vec<ClaimText> {
     all
 }
 
-/// A published result as a claim: workload, result, and the source's figures of the drive. Hosts
-/// and copies are left out: they multiply the I/Os in flight.
+/// Returns a published result as a claim: workload, result, and the source's figures of the drive.
+/// Hosts and copies are left out: they multiply the I/Os in flight.
 fn published(row: &Row) -> ClaimText {
     let hosts = row.hosts.unwrap_or(1);
     let drives = row.drives * row.adapters * hosts;
@@ -158,7 +158,7 @@ fn published(row: &Row) -> ClaimText {
         let of_drive = |g: &&crate::evidence::Given| g.part.is_none() && names.contains(&&*g.is);
         row.given.iter().find(of_drive).map(|given| format!("{} IOPS", given.value))
     };
-    // A rating is of 4 KiB, and of reads or writes alone.
+    // A rating is for 4 KiB, and for reads or writes alone.
     let rating = match (row.size.as_str(), row.read) {
         ("4k", 100.0) => rated(&["read_iops"]),
         ("4k", 0.0) => rated(&["write_iops"]),

@@ -1,18 +1,18 @@
-//! Checks whether a bill can be built: slots, lanes, bays, ports, RAID sets, hosts.
+//! Checks that a bill can be built: slots, lanes, bays, ports, RAID sets, hosts.
 
 use super::{Bill, DEVICES_MAX, Group, Setup, Work};
 
-/// Lanes of a drive that the catalogue does not tell them of: those of U.2, U.3, M.2 and E3.S.
+/// Default number of lanes of a drive: those of U.2, U.3, M.2 and E3.S.
 pub(crate) const LANES: f64 = 4.0;
 
-/// Longest I/O, and longest chunk of a stripe: 1 GiB.
+/// Maximum I/O size, and maximum chunk of a stripe: 1 GiB.
 pub(super) const LONGEST: f64 = 1_073_741_824.0;
 
-/// Most files that were never written; so many work side by side in the model.
+/// Maximum number of unwritten files; the model has this many in parallel.
 const FILES_MAX: u32 = 4096;
 
 impl Work {
-    /// Checks what can be asked; the error is the reason.
+    /// Checks the workload; the error is the reason.
     pub(super) fn check(&self) -> Result<(), String> {
         let Work { size_bytes, read_share, outstanding, flush } = *self;
         if !(1.0..=LONGEST).contains(&size_bytes) {
@@ -32,7 +32,7 @@ impl Work {
 }
 
 impl Bill {
-    /// Checks what can be built: the line and the reason are returned if it cannot.
+    /// Checks that the bill can be built.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl Bill {
         self.check_bays()
     }
 
-    /// Spares, sets and what has failed.
+    /// Checks spares, RAID sets and failures.
     fn check_setup(&self) -> Result<(), String> {
         let Setup { width, spares, down, hosts, rebuild, .. } = self.setup;
         let copies = self.setup.survives();
@@ -174,7 +174,7 @@ impl Bill {
         Ok(())
     }
 
-    /// What has no slots to count, but lanes in all.
+    /// Checks servers without known slots by their total number of lanes.
     fn check_lanes(&self) -> Result<(), (usize, String)> {
         let Some(server) = self.server.as_deref().and_then(|id| self.catalogue.parts.get(id))
         else {

@@ -1,4 +1,4 @@
-//! The tables of keys in docs/plan.md are those that the reader knows.
+//! Tests that the tables of keys in docs/plan.md match the keys of the reader.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use super::*;
 
 const DOC: &str = include_str!("../../../../docs/plan.md");
 
-/// The keys that the reader names when it meets one that it does not know.
+/// Returns the keys that the reader names in its error about an unknown one.
 fn known(text: &str) -> BTreeSet<String> {
     let error = Bill::read("b.toml", text, &Catalogue::shipped()).unwrap_err();
     let (_, list) = error.reason.split_once("expected").unwrap_or_else(|| panic!("{error}"));
@@ -15,7 +15,7 @@ fn known(text: &str) -> BTreeSet<String> {
     keys
 }
 
-/// The first column of the table behind a line of the document.
+/// Returns the first column of the table after a line of the document.
 fn told(heading: &str) -> Vec<String> {
     let (_, rest) =
         DOC.split_once(heading).unwrap_or_else(|| panic!("no '{heading}' in docs/plan.md"));
@@ -62,7 +62,7 @@ fn the_document_has_the_words_that_the_reader_takes() {
         let start = format!("| `{key}` |");
         DOC.lines().find(|line| line.starts_with(&start)).unwrap_or_else(|| panic!("no {key}"))
     };
-    // Every word in quotes of these rows is taken.
+    // Every quoted word of these rows is accepted.
     for key in ["raid", "view"] {
         let words: Vec<&str> = row(key).split('"').skip(1).step_by(2).collect();
         assert!(words.len() > 2, "{words:?}");

@@ -1,4 +1,4 @@
-//! Layers of a bill: what else I/Os go through, where no part and no key says it.
+//! Layers of a bill: stages of I/Os that are in no part and no key.
 
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
@@ -6,12 +6,12 @@ use toml::Spanned;
 use catalogue::read::{RawFigure, RawPart, RawSource, line_of};
 use catalogue::{Class, Kind};
 
-/// Most layers of a bill.
+/// Maximum number of layers of a bill.
 const LAYERS_MAX: usize = 8;
-/// What figures of layers name as their source.
+/// Source of the figures of layers.
 const SOURCE: &str = "layers-of-the-bill";
 
-/// What goes through a layer.
+/// I/Os that pass a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Of {
@@ -27,9 +27,9 @@ pub enum Of {
 /// A layer of each host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Layer {
-    /// The part that holds its figures: `iops`, `bandwidth` and `added_latency`.
+    /// Part with the figures of the layer: `iops`, `bandwidth` and `added_latency`.
     pub part: String,
-    /// What goes through it.
+    /// I/Os that pass the layer.
     pub of: Of,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct RawLayer {
     name: String,
     latency_us: Option<f64>,
     iops: Option<f64>,
-    /// MB/s.
+    /// Bandwidth in MB/s.
     bandwidth: Option<f64>,
     #[serde(default)]
     of: Of,
@@ -52,7 +52,7 @@ fn guess() -> Kind {
     Kind::Guess
 }
 
-/// The layers, each with the part that holds its figures; the error is a line and the reason.
+/// Returns the layers, each with the part that has its figures; the error is a line and the reason.
 pub(super) fn layers(
     text: &str,
     raw: Vec<Spanned<RawLayer>>,
@@ -84,7 +84,7 @@ pub(super) fn layers(
     raw.into_iter().enumerate().map(checked).collect()
 }
 
-/// The source of what layers do: who wrote the bill.
+/// Returns the source of the layers' figures: the author of the bill.
 pub(super) fn source() -> (String, RawSource) {
     (SOURCE.to_owned(), RawSource::new("who wrote the bill"))
 }

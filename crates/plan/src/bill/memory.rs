@@ -1,25 +1,25 @@
-//! File systems between those who ask and the drives: who waits for a drive, and in what pieces it
-//! reads and writes.
+//! File systems between the application and the drives: threads that wait for a drive, and the
+//! sizes of the drive's I/Os.
 
 use super::Bill;
 
-/// I/Os in flight on each drive while memory is written back or filled ahead: enough to keep flash
-/// busy, and as many as a disk sorts.
+/// Queue depth of each drive during write-back or read-ahead: enough to keep flash busy, and as
+/// many as an HDD sorts.
 const BY_MEMORY: u32 = 32;
-/// Commands of a stream that disks have at once: what is asked for, and what comes next.
+/// Number of commands of a stream on an HDD at once: the requested one, and the next.
 const AHEAD: u32 = 2;
-/// Longest record: ZFS allows 16 MiB.
+/// Maximum record size: ZFS allows 16 MiB.
 const RECORD_MAX: u64 = 16 << 20;
-/// Least that a head moves over: less is in the cache of a disk.
+/// Minimum span of random I/Os: less is in the cache of an HDD.
 const SPAN_MIN: u64 = 1 << 20;
-/// Shortest: a sector.
+/// Minimum record size: a sector.
 const RECORD_MIN: u64 = 512;
 
-/// Bytes of a record, as "16k".
+/// Reads the bytes of a record, such as "16k".
 ///
 /// # Errors
 ///
-/// The reason: no size, or shorter than 512 bytes or longer than 16 MiB.
+/// The reason: not a size, or below 512 bytes or above 16 MiB.
 pub fn record(text: &str) -> Result<u32, String> {
     let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
     match (RECORD_MIN..=RECORD_MAX).contains(&bytes) {
@@ -28,11 +28,11 @@ pub fn record(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Bytes that I/Os at random go to, as "10g".
+/// Reads the bytes over which random I/Os are spread, such as "10g".
 ///
 /// # Errors
 ///
-/// The reason: no size, or none of a disk.
+/// The reason: not a size, or too small.
 pub fn span(text: &str) -> Result<f64, String> {
     let bytes = block::parse_size(text).map_err(|error| error.to_string())?;
     match bytes >= SPAN_MIN {
@@ -42,12 +42,14 @@ pub fn span(text: &str) -> Result<f64, String> {
 }
 
 impl Bill {
-    /// Bytes of the records that a file system reads and writes whole; `None` where nothing does.
+    /// Returns the bytes of the records that a file system reads and writes whole; `None` if it has
+    /// none.
     pub(crate) fn record_bytes(&self) -> Option<f64> {
         self.setup.record.map(f64::from).or_else(|| self.file_system_value("record"))
     }
 
-    /// Whether memory answers for the drives, so that they have as much in flight as they take.
+    /// Returns whether memory answers for the drives, so that they have as much in flight as they
+    /// accept.
     pub(crate) fn is_buffered(&self) -> bool {
         let usual = self.file_system_value("buffered") == Some(1.0);
         let buffered = self.setup.buffered.unwrap_or(usual);
@@ -55,10 +57,10 @@ impl Bill {
         buffered && ahead && self.work.flush.is_none()
     }
 
-    /// Changes what is in flight on drives to what memory asks of them, or to what threads do that
-    /// wait for each I/O.
+    /// Sets the queue depth of drives to that of write-back or read-ahead, or to that of threads
+    /// that wait for each I/O.
     pub fn wait_for_memory(&mut self) {
-        // Streams say for themselves what each has in flight.
+        // Streams define their own queue depth.
         if !self.setup.streams.is_empty() {
             return;
         }
@@ -71,12 +73,12 @@ impl Bill {
             self.work.outstanding = self.work.outstanding.max(AHEAD);
             self.setup.in_flight = self.setup.in_flight.map(|all| all.max(AHEAD));
         }
-        // Without read-ahead records in sequence are found one by one, as at random.
+        // Without read-ahead, sequential records are located one by one, like random ones.
         let recorded = self.file_system_value("record").is_some();
         if recorded && self.work.read_share > 0.0 {
             self.setup.sequential = false;
         }
-        // A thread waits in its system call for each I/O that goes through a page cache.
+        // A thread waits in its system call for each I/O through the page cache.
         let waits = self.setup.buffered == Some(true);
         let each = self.software_value("queue_depth").or(waits.then_some(1.0));
         let (Some(each), Some(jobs)) = (each, self.setup.jobs) else { return };
@@ -90,8 +92,8 @@ impl Bill {
         }
     }
 
-    /// Whether disks of this host read ahead of who asks, and write behind: one command is on its
-    /// way while the heads are at the next. A network hides that, and so does a cluster.
+    /// Returns whether HDDs of this host read ahead and write behind: one command is pending while
+    /// the heads are at the next. A network hides that, and so does a cluster.
     fn stream_on_disks(&self) -> bool {
         let mut drives = self.groups.iter().filter_map(|group| group.drive.as_deref());
         let disk = |id: &str| self.catalogue.parts[id].known("rpm").is_some();
@@ -100,7 +102,7 @@ impl Bill {
         near && self.setup.sequential && self.work.flush.is_none() && drives.all(disk)
     }
 
-    /// The file system that holds the data: the volume of a target, or the software of the host.
+    /// Returns the file system of the data: the volume of a target, or the software of the host.
     pub(crate) fn file_system(&self) -> Option<&str> {
         let volume = self.setup.target.as_ref().and_then(|target| target.volume.as_deref());
         volume.or(self.software.as_deref())

@@ -28,9 +28,9 @@ struct RawBill {
     #[serde(default = "reads")]
     read: f64,
     outstanding: Option<u32>,
-    /// I/Os in flight on all drives together, in place of `outstanding` on each.
+    /// Total queue depth of all drives, instead of `outstanding` for each.
     in_flight: Option<u32>,
-    /// Writes between two flushes.
+    /// Number of writes between two flushes.
     #[serde(alias = "fsync", alias = "fdatasync")]
     flush: Option<u32>,
     jobs: Option<u32>,
@@ -42,9 +42,9 @@ struct RawBill {
     target_software: Option<String>,
     target_server: Option<String>,
     target_cores: Option<u32>,
-    /// What the volumes of the far side are made with.
+    /// Volume type on the target.
     target_volume: Option<String>,
-    /// The virtual disk of a guest that asks, and threads that serve it.
+    /// Virtual disk of a guest, and the threads that serve it.
     guest: Option<String>,
     guest_threads: Option<u32>,
     width: Option<u32>,
@@ -61,34 +61,34 @@ struct RawBill {
     rebuild: f64,
     /// Cores of each host.
     cores: Option<u32>,
-    /// Ports of each host, as "2x25GbE".
+    /// Ports of each host, such as "2x25GbE".
     network: Option<String>,
-    /// Machines or volumes that ask a cluster.
+    /// Number of client machines or volumes of a cluster.
     clients: Option<u32>,
     /// Daemons of a cluster on each drive.
     #[serde(default = "one")]
     daemons: u32,
-    /// Length of the records of a file system.
+    /// Record size of a file system.
     record: Option<Spanned<String>>,
-    /// Bytes that I/Os at random go to.
+    /// Bytes over which random I/Os are spread.
     span: Option<Spanned<String>>,
     buffered: Option<bool>,
-    /// Whether flushes write the journal of a file system.
+    /// True if flushes write the journal of a file system.
     #[serde(default)]
     journal: bool,
-    /// Files whose space was never written.
+    /// Number of files with unwritten extents.
     #[serde(default)]
     unwritten: u32,
     group: Vec<Spanned<RawGroup>>,
-    /// What else I/Os go through.
+    /// Further layers of I/Os.
     #[serde(default)]
     layer: Vec<Spanned<RawLayer>>,
-    /// Work beside that of the bill.
+    /// Further concurrent workloads.
     #[serde(default)]
     stream: Vec<Spanned<RawStream>>,
     #[serde(default)]
     extra: Vec<RawExtra>,
-    /// Sources, parts and figures of the bill's own.
+    /// Sources, parts and figures of the bill itself.
     #[serde(default)]
     source: BTreeMap<String, RawSource>,
     #[serde(default)]
@@ -144,7 +144,7 @@ struct RawGroup {
     raid: Raid,
     #[serde(default)]
     write_cache: bool,
-    /// Bytes of a stripe on one drive, as "64k".
+    /// Chunk size, such as "64k".
     chunk: Option<String>,
     bitmap: Option<bool>,
     #[serde(default)]
@@ -161,9 +161,9 @@ struct RawGroup {
     short_addresses: bool,
 }
 
-/// The software of a cluster that a bill does not name.
+/// Software of a cluster if a bill names none.
 pub(crate) const ANY_CLUSTER: &str = "any-cluster";
-/// Most kinds of work beside that of the bill.
+/// Maximum number of concurrent workloads other than that of the bill.
 const STREAMS_MAX: usize = 7;
 
 fn reads() -> f64 {
@@ -175,8 +175,9 @@ fn one() -> u32 {
 }
 
 impl Bill {
-    /// Reads a bill, called `file` in messages. Tables `[[part]]` and `[source.x]` in it are added
-    /// to `catalogue` for this bill, and `[[figure]]` puts a figure before those of a known part.
+    /// Reads a bill, called `file` in messages. Tables `[[part]]` and `[source.x]` in the bill are
+    /// added to `catalogue` for this bill, and `[[figure]]` inserts a figure before those of a
+    /// known part.
     ///
     /// # Errors
     ///
@@ -246,7 +247,7 @@ impl Bill {
 }
 
 impl RawBill {
-    /// Adds the parts and figures of the bill to `catalogue`, those of its layers with them. The
+    /// Adds the parts and figures of the bill to `catalogue`, including those of its layers. The
     /// error is a line and the reason.
     fn add_parts(
         &mut self,
@@ -295,8 +296,8 @@ impl RawBill {
         }
     }
 
-    /// The software where no part is named for it: none if that is said, and that of some cluster
-    /// where hosts keep copies; `None` where a part is named.
+    /// Returns the software if no part is named for it: none if the bill says so, and that of some
+    /// cluster if hosts store copies; `None` if a part is named.
     fn cluster_software(&self) -> Option<Option<String>> {
         match self.software.as_ref().map(|name| name.get_ref().as_str()) {
             Some("none") => Some(None),
@@ -305,7 +306,7 @@ impl RawBill {
         }
     }
 
-    /// Whether hosts keep copies for each other and nothing says by which software.
+    /// Returns whether hosts store copies for each other and no software is named for that.
     fn copies(&self) -> bool {
         let several = self.hosts.is_some_and(|hosts| hosts > 1);
         let held = self.replicas.is_some_and(|copies| copies > 1) || self.erasure.is_some();
@@ -314,11 +315,11 @@ impl RawBill {
 }
 
 impl Bill {
-    /// Takes what is in flight, on each drive or on all together.
+    /// Sets the queue depth, of each drive or of all together.
     ///
     /// # Errors
     ///
-    /// The reason: none or both are given, or too much.
+    /// The reason: none or both are given, or the value is too large.
     pub fn set_in_flight(&mut self, each: Option<u32>, all: Option<u32>) -> Result<(), String> {
         (self.work.outstanding, self.setup.in_flight) = match (each, all) {
             (Some(each), None) => (each, None),
@@ -326,7 +327,7 @@ impl Bill {
                 let devices =
                     self.groups.iter().fold(0u32, |sum, g| sum.saturating_add(g.devices()));
                 let devices = devices.saturating_mul(self.setup.up()).max(1);
-                // In sequence I/Os take drives in turn.
+                // Sequential I/Os use drives in turn.
                 let turns = self.setup.sequential && all >= devices;
                 (all.div_ceil(devices), (!turns).then_some(all))
             }
@@ -346,7 +347,7 @@ impl Bill {
     }
 }
 
-/// One bandwidth of a drive, without a word of reads and writes, is that of both.
+/// Applies a drive's bandwidth without a direction to both reads and writes.
 fn both_ways(catalogue: &mut Catalogue) {
     let both = |part: &&mut Arc<Part>| {
         part.class == Class::Drive && part.figures.contains_key("bandwidth")
@@ -360,7 +361,7 @@ fn both_ways(catalogue: &mut Catalogue) {
     }
 }
 
-/// Work beside that of the bill; the error is a line and the reason.
+/// Reads the concurrent workloads; the error is a line and the reason.
 fn streams(text: &str, raw: Vec<Spanned<RawStream>>) -> Result<Vec<Stream>, (usize, String)> {
     if raw.len() > STREAMS_MAX {
         let reason = format!("{} streams beside the first: {STREAMS_MAX} at most", raw.len());
@@ -381,12 +382,12 @@ fn named<'a>(catalogue: &'a Catalogue, name: &str, class: Class) -> Result<&'a P
     }
 }
 
-/// The interface of a link that drives hang on, `None` for a network.
+/// Returns the interface of a drive's link, `None` for a network.
 fn family(link: &str) -> Option<&'static str> {
     ["sata", "sas", "pcie", "usb"].into_iter().find(|bus| link.starts_with(bus))
 }
 
-/// Checks that a drive hangs on a link that no network is; the error is the reason.
+/// Checks that a drive can be attached to a link other than a network; the error is the reason.
 fn hangs(drive: Option<&Part>, link: &str, networked: bool) -> Result<(), String> {
     let bus = family(link).unwrap_or_default();
     let Some(drive) = drive else {
@@ -396,7 +397,7 @@ fn hangs(drive: Option<&Part>, link: &str, networked: bool) -> Result<(), String
         return Err(format!("{link} is no network: ports and protocol are of one"));
     }
     match (bus, drive.interface.as_str()) {
-        // A SAS adapter takes SATA drives, and disks of one class are made with either.
+        // A SAS adapter accepts SATA drives, and HDDs of one class are made with either interface.
         ("sas" | "sata", "sas" | "sata") => Ok(()),
         // A bridge, or a tunnel, in an enclosure.
         ("usb", "sata" | "pcie") => Ok(()),
@@ -406,11 +407,11 @@ fn hangs(drive: Option<&Part>, link: &str, networked: bool) -> Result<(), String
 }
 
 impl Bill {
-    /// Says what all drives hang on, if the link is none of a network; whether it is not.
+    /// Sets the bus of all drives. Returns false if the link is a network.
     ///
     /// # Errors
     ///
-    /// Why a drive does not hang on it.
+    /// The reason why a drive cannot be attached to it.
     pub fn hang_on(&mut self, link: &str) -> Result<bool, String> {
         if family(link).is_none() {
             return Ok(false);
@@ -441,7 +442,7 @@ impl RawGroup {
         Ok(())
     }
 
-    /// Checks how its drives hold data, and what they hang on; the error is the reason.
+    /// Checks the RAID level of the drives, and their bus; the error is the reason.
     fn check_set(&self) -> Result<(), String> {
         if self.raid != Raid::None && self.drive.is_none() {
             return Err("raid is of drives: name one".to_owned());
@@ -460,7 +461,7 @@ impl RawGroup {
         }
     }
 
-    /// Bytes of a stripe on one drive; the error is the reason.
+    /// Returns the chunk size in bytes; the error is the reason.
     fn chunk_bytes(&self) -> Result<f64, String> {
         let Some(text) = &self.chunk else { return Ok(CHUNK_BYTES) };
         let bytes = block::parse_size(text).map_err(|error| format!("chunk: {error}"))? as f64;
@@ -470,7 +471,7 @@ impl RawGroup {
         }
     }
 
-    /// The group, with parts by their ids; the error is the reason.
+    /// Returns the group, with parts by their ids; the error is the reason.
     fn checked(self, catalogue: &Catalogue, line: usize) -> Result<Group, String> {
         let card = |name: &String| {
             let part = catalogue.part(name).map_err(|error| error.to_string())?;

@@ -1,86 +1,86 @@
-//! What a bill says beyond its parts: hosts, networks, copies, RAID, caches, targets.
+//! Setup of a bill beyond its parts: hosts, networks, copies, RAID, caches, targets.
 
 use super::{Layer, Work};
 use serde::{Deserialize, Serialize};
 
 use catalogue::{Catalogue, Class};
 
-/// Most hosts of a cluster.
+/// Maximum number of hosts of a cluster.
 pub const HOSTS_MAX: u32 = 100_000;
 
-/// How a system is put together beyond its parts.
+/// Setup of a system beyond its parts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Setup {
-    /// Threads that submit, each on a core of its own; `None` for as many as there are cores.
+    /// Number of submitting threads, each on its own core; `None` for as many as there are cores.
     pub jobs: Option<u32>,
-    /// Equal hosts that share the work. The bill's parts are those of one.
+    /// Number of identical hosts that share the work. The bill's parts are those of one.
     pub hosts: u32,
-    /// Copies of what is written, on different hosts.
+    /// Number of copies of the data, on different hosts.
     pub replicas: u32,
-    /// Whether flash has been written over many times or not at all.
+    /// State of the flash: worn or fresh.
     pub state: FlashState,
-    /// What answers before the drives do.
+    /// Cache in front of the drives.
     pub cache: Option<Cache>,
-    /// The far side of a network, whose processors serve the drives.
+    /// Target on the network, whose CPUs serve the drives.
     pub target: Option<Target>,
-    /// Drives of one parity set; `None` for all of a group.
+    /// Number of drives of one parity set; `None` for all of a group.
     pub width: Option<u32>,
-    /// Drives of each host that hold no data, and wait for another to fail.
+    /// Number of spare drives of each host, which have no data until another drive fails.
     pub spares: u32,
-    /// What has failed, before it is replaced.
+    /// Failed drives and hosts, before they are replaced.
     pub down: Down,
-    /// Whether each I/O begins where the one before ended, so that no head moves.
+    /// True if I/Os are sequential, so that no head moves.
     pub sequential: bool,
-    /// How hosts hold data together, in place of copies.
+    /// Erasure code across hosts, instead of copies.
     pub erasure: Option<Erasure>,
-    /// Share of the time of each drive, 0 to 1, that making up for what has failed takes.
+    /// Share of the time of each drive, 0 to 1, that a rebuild uses.
     pub rebuild: f64,
-    /// Further work at the same time, beside that of the bill.
+    /// Further concurrent workloads.
     pub streams: Vec<Stream>,
-    /// Whether reads of other streams are among its writes.
+    /// True if reads of other streams are between its writes.
     pub among_reads: bool,
-    /// Cores of each host, where no server part says how many there are.
+    /// Number of cores of each host, if no server part defines it.
     pub cores: Option<u32>,
     /// Ports of each host of a cluster, for its clients and for the copies.
     pub network: Option<Network>,
-    /// Machines, or volumes, that ask a cluster, each with the ports of a host; `None` for as many
-    /// as it takes.
+    /// Number of client machines, or volumes, of a cluster, each with the ports of a host; `None`
+    /// for as many as needed.
     pub clients: Option<u32>,
-    /// Daemons of the software, such as OSDs of Ceph, that share each drive.
+    /// Number of daemons of the software, such as OSDs of Ceph, that share each drive.
     pub daemons: u32,
-    /// Whether a file system writes its journal with each flush, as ext4 and XFS do for `fsync`.
+    /// True if a file system writes its journal with each flush, as ext4 and XFS do for `fsync`.
     pub journal: bool,
-    /// Files that random writes go to and that were allocated but never written: a file system
-    /// converts an unwritten extent at each first write of a block; 0 for none.
+    /// Number of files with unwritten extents that random writes go to: a file system converts an
+    /// unwritten extent at each first write of a block; 0 for none.
     pub unwritten: u32,
-    /// What else I/Os go through on each host.
+    /// Further layers of I/Os on each host.
     pub layers: Vec<Layer>,
-    /// The virtual disk of a guest that asks, above the software of its host.
+    /// Virtual disk of a guest, above the software of its host.
     pub guest: Option<Guest>,
-    /// I/Os in flight on all drives of all hosts together, each on a drive by chance.
+    /// Total queue depth of all drives of all hosts, each I/O on a random drive.
     pub in_flight: Option<u32>,
     /// Bytes of the records that a file system reads and writes whole; `None` for those of its
-    /// software, if that has any.
+    /// software, if it has any.
     pub record: Option<u32>,
-    /// Bytes of all drives together that I/Os at random go to, such as the length of a test file;
-    /// `None` for all that there are.
+    /// Bytes of all drives together over which random I/Os are spread, such as the size of a test
+    /// file; `None` for the whole capacity.
     pub span: Option<f64>,
-    /// Whether memory acknowledges writes that are not flushed, and reads ahead; `None` for what
-    /// the software does.
+    /// True if memory acknowledges writes without a flush, and reads ahead; `None` for the default
+    /// of the software.
     pub buffered: Option<bool>,
 }
 
-/// The ports of a host.
+/// Ports of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Network {
-    /// What they speak: a link of the catalogue.
+    /// Link of the ports: a link of the catalogue.
     pub link: String,
-    /// How many there are.
+    /// Number of ports.
     pub ports: u32,
 }
 
 impl Network {
-    /// Most ports of a host.
+    /// Maximum number of ports of a host.
     const PORTS_MAX: u32 = 64;
 
     /// Reads "10GbE", "2x25GbE" or "2 x ethernet-25"; the error is the reason.
@@ -102,21 +102,22 @@ impl Network {
     }
 }
 
-/// Work beside other work on the same drives.
+/// A workload concurrent with others on the same drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Stream {
-    /// What is asked.
+    /// Workload of the stream.
     pub work: Work,
-    /// Whether each I/O begins where the one before ended.
+    /// True if the I/Os are sequential.
     pub sequential: bool,
 }
 
-/// Data in `data` chunks and `parity` more, each on another host; as many as `parity` may fail.
+/// Erasure code with `data` data chunks and `parity` parity chunks, each on another host; as many
+/// hosts as `parity` may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Erasure {
-    /// k.
+    /// Number of data chunks, k.
     pub data: u32,
-    /// m.
+    /// Number of parity chunks, m.
     pub parity: u32,
 }
 
@@ -128,18 +129,18 @@ impl Erasure {
         ((2..=64).contains(&code.data) && (1..=16).contains(&code.parity)).then_some(code)
     }
 
-    /// Chunks of all.
+    /// Returns the number of all chunks.
     pub fn width(self) -> u32 {
         self.data + self.parity
     }
 }
 
-/// What has failed.
+/// Failed drives and hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Down {
-    /// Drives of a host. Work is spread evenly, so that all hosts are as slow as that one.
+    /// Failed drives of a host. Work is spread evenly, so all hosts are as slow as that one.
     pub drives: u32,
-    /// Hosts of a cluster.
+    /// Failed hosts of a cluster.
     pub hosts: u32,
 }
 
@@ -177,8 +178,8 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Writes that reach drives for each write of the work, with what a journal writes where one in
-    /// `flush` of them is flushed.
+    /// Returns the writes that reach drives for each write of the workload, including the journal
+    /// if one in `flush` of them is flushed.
     pub(crate) fn with_journal(&self, flush: Option<u32>) -> f64 {
         match flush {
             Some(every) if self.journal => 1.0 + 1.0 / f64::from(every.max(1)),
@@ -186,18 +187,19 @@ impl Setup {
         }
     }
 
-    /// Hosts that are up.
+    /// Returns the number of hosts that are up.
     pub fn up(&self) -> u32 {
         self.hosts.saturating_sub(self.down.hosts)
     }
 
-    /// How many hosts may fail before data is lost.
+    /// Returns the number of hosts that may fail before data are lost.
     pub fn survives(&self) -> u32 {
         self.erasure.map_or(self.replicas - 1, |code| code.parity)
     }
 
-    /// Reads and writes of drives for a write of the work, over all hosts. A short one reads what
-    /// it replaces and the parities and writes them anew; in sequence stripes are written whole.
+    /// Returns the reads and writes of drives for a write of the workload, over all hosts. A small
+    /// write reads the old data and the parities and rewrites them; sequential writes are whole
+    /// stripes.
     pub fn host_writes(&self) -> (f64, f64) {
         match self.erasure {
             None => (0.0, f64::from(self.replicas)),
@@ -209,8 +211,9 @@ impl Setup {
         }
     }
 
-    /// What the ports of a host carry for each I/O, in I/Os of its size, in the busier direction.
-    /// A write comes in once for each copy, and the host that takes it sends the others on.
+    /// Returns the traffic of a host's ports for each I/O, in I/Os of its size, in the busier
+    /// direction. A write arrives once for each copy, and the host that receives it sends the
+    /// others on.
     pub fn carried(&self, reads: f64, writes: f64) -> f64 {
         let copies = match self.erasure {
             Some(code) => f64::from(code.width()) / f64::from(code.data),
@@ -219,39 +222,39 @@ impl Setup {
         (reads + writes * (copies - 1.0)).max(writes * copies)
     }
 
-    /// Reads of drives for a read, while hosts are down: what they held is worked out from as many
-    /// chunks of the others as there are of data.
+    /// Returns the reads of drives for a read while hosts are down: their data are reconstructed
+    /// from as many chunks of the others as there are of data.
     pub fn host_reads(&self) -> f64 {
         let lost = f64::from(self.down.hosts) / f64::from(self.hosts.max(1));
         self.erasure.map_or(1.0, |code| 1.0 - lost + lost * f64::from(code.data))
     }
 
-    /// Drives of a host that take no I/O.
+    /// Returns the number of drives of a host that do no I/O.
     pub fn idle(&self) -> u32 {
         self.spares.saturating_add(self.down.drives)
     }
 }
 
-/// What flash has been through.
+/// State of the flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FlashState {
-    /// Nothing was written since it was erased, or a burst goes to a cache of SLC: writes go as
-    /// fast as in sequence.
+    /// Fresh: nothing was written since it was erased, or a burst goes to an SLC cache: random
+    /// writes are as fast as sequential ones.
     #[serde(alias = "burst")]
     Fresh,
-    /// The steady state, which data sheets of servers' drives are about.
+    /// Worn: the steady state, to which data sheets of server drives refer.
     #[default]
     #[serde(alias = "sustained", alias = "steady")]
     Worn,
 }
 
 impl FlashState {
-    /// The state of a word; the error names the words.
+    /// Returns the state of a word; the error names the words.
     ///
     /// # Errors
     ///
-    /// It is none of them.
+    /// The word is none of them.
     pub fn named(word: &str) -> Result<FlashState, String> {
         match word {
             "fresh" | "burst" => Ok(FlashState::Fresh),
@@ -261,38 +264,38 @@ impl FlashState {
     }
 }
 
-/// What answers before the drives do.
+/// Cache in front of the drives.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cache {
-    /// Share of I/Os that it answers, 0 to 1.
+    /// Hit rate, 0 to 1.
     pub hit: f64,
-    /// How long that takes, in seconds.
+    /// Latency of a hit, in seconds.
     pub latency_s: f64,
 }
 
-/// The far side of a network.
+/// Target on a network.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Target {
-    /// What an I/O costs there.
+    /// Software part with the CPU time of an I/O.
     pub software: String,
-    /// Whose cores pay for it; `None` where only their number is known.
+    /// Server part whose cores spend that time; `None` if only their number is known.
     pub server: Option<String>,
-    /// How many cores serve, fewer than the server has or without one.
+    /// Number of serving cores, fewer than the server has or without one.
     pub cores: Option<u32>,
-    /// What its volumes are made with, such as a file system; `None` where they are drives.
+    /// Volume type, such as a file system; `None` if the volumes are drives.
     pub volume: Option<String>,
 }
 
-/// A guest that asks for its host.
+/// A guest that does the I/O.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Guest {
-    /// Its virtual disk, a part.
+    /// Virtual disk, a part.
     pub disk: String,
     /// Threads of the host that serve the disk.
     pub threads: u32,
 }
 
-/// The part of a name and a class; the error is the reason.
+/// Returns the part of a name and a class; the error is the reason.
 fn named(catalogue: &Catalogue, name: &str, class: Class) -> Result<String, String> {
     let part = catalogue.part(name).map_err(|error| error.to_string())?;
     match part.class == class {
@@ -301,7 +304,7 @@ fn named(catalogue: &Catalogue, name: &str, class: Class) -> Result<String, Stri
     }
 }
 
-/// A code for so many hosts; the error is the reason.
+/// Returns an erasure code for this number of hosts; the error is the reason.
 fn coded(text: &str, hosts: u32, replicas: u32) -> Result<Erasure, String> {
     let code = Erasure::read(text)
         .ok_or_else(|| format!("erasure = \"{text}\": chunks of data and parity, as \"4+2\""))?;
@@ -312,10 +315,10 @@ fn coded(text: &str, hosts: u32, replicas: u32) -> Result<Erasure, String> {
     Ok(code)
 }
 
-/// How drives hold data together.
+/// RAID level of drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Raid {
-    /// Each by itself, or striped.
+    /// No redundancy: single drives, or a stripe set.
     #[default]
     #[serde(rename = "0", alias = "none", alias = "stripe", alias = "jbod")]
     None,
@@ -331,7 +334,7 @@ pub enum Raid {
 }
 
 impl Raid {
-    /// As it is written.
+    /// Returns the level as it is written.
     pub fn word(self) -> &'static str {
         match self {
             Raid::None => "0",
@@ -341,7 +344,7 @@ impl Raid {
         }
     }
 
-    /// Fewest drives; `None` where one will do.
+    /// Returns the minimum number of drives; `None` if one suffices.
     pub fn least(self) -> Option<u32> {
         match self {
             Raid::None => None,
@@ -351,7 +354,7 @@ impl Raid {
         }
     }
 
-    /// How many drives of a set may fail before data is lost.
+    /// Returns the number of drives of a set that may fail before data are lost.
     pub fn tolerates(self) -> u32 {
         match self {
             Raid::None => 0,
@@ -360,7 +363,7 @@ impl Raid {
         }
     }
 
-    /// Share of the space of a set of so many drives that is left for data.
+    /// Returns the share of the capacity of a set of `width` drives that is left for data.
     pub fn usable(self, width: u32) -> f64 {
         let width = f64::from(width.max(1));
         match self {
@@ -371,7 +374,7 @@ impl Raid {
         }
     }
 
-    /// Reads of other drives for a read of one that has failed, in a set of so many.
+    /// Returns the reads of other drives for a read of a failed one, in a set of `width` drives.
     pub fn degraded_reads(self, width: u32) -> f64 {
         match self {
             Raid::None | Raid::Mirror => 1.0,
@@ -380,7 +383,7 @@ impl Raid {
         }
     }
 
-    /// Drives of a set whose share of a stripe is parity.
+    /// Returns the number of parity chunks per stripe.
     pub fn parity(self) -> u32 {
         match self {
             Raid::None | Raid::Mirror => 0,
@@ -389,7 +392,7 @@ impl Raid {
         }
     }
 
-    /// Drives that hold a short write by itself, as a log does.
+    /// Returns the number of drives that store a separate small write, such as that of a log.
     pub fn copies(self) -> f64 {
         match self {
             Raid::None => 1.0,
@@ -398,7 +401,7 @@ impl Raid {
         }
     }
 
-    /// Chunks that a stripe of so many drives has for each chunk of data.
+    /// Returns the number of chunks of a stripe of `width` drives for each chunk of data.
     pub fn per_data(self, width: u32) -> f64 {
         match self {
             Raid::None => 1.0,
@@ -409,8 +412,8 @@ impl Raid {
         }
     }
 
-    /// Reads and writes of drives for a small write at random: old data and parities are read,
-    /// new ones are written.
+    /// Returns the reads and writes of drives for a small random write: old data and parities are
+    /// read, new ones are written.
     pub fn small_write(self) -> (f64, f64) {
         match self {
             Raid::None => (0.0, 1.0),
@@ -421,7 +424,7 @@ impl Raid {
     }
 }
 
-/// As a bill says it.
+/// Setup as a bill has it.
 pub(super) struct RawSetup {
     pub jobs: Option<u32>,
     pub hosts: Option<u32>,
@@ -449,7 +452,7 @@ pub(super) struct RawSetup {
 }
 
 impl RawSetup {
-    /// The setup; the error is the reason.
+    /// Returns the setup; the error is the reason.
     pub fn checked(self, catalogue: &Catalogue) -> Result<Setup, String> {
         let hosts = self.hosts.unwrap_or(1);
         if !(1..=HOSTS_MAX).contains(&hosts) {
@@ -491,7 +494,7 @@ impl RawSetup {
         Ok(Setup { jobs, hosts, replicas, state, cache, target, width, spares, down, ..more })
     }
 
-    /// The far side of a network; the error is the reason.
+    /// Returns the target on the network; the error is the reason.
     fn target(&self, catalogue: &Catalogue) -> Result<Option<Target>, String> {
         if self.target_cores.is_some_and(|cores| !(1..=4096).contains(&cores)) {
             return Err("target_cores: 1 to 4096".to_owned());
@@ -513,7 +516,7 @@ impl RawSetup {
         }
     }
 
-    /// The virtual disk of a guest; the error is the reason.
+    /// Returns the virtual disk of a guest; the error is the reason.
     fn guest(&self, catalogue: &Catalogue) -> Result<Option<Guest>, String> {
         match (self.guest.as_deref(), self.guest_threads) {
             (Some(disk), threads @ (None | Some(1..=4096))) => {
@@ -527,7 +530,7 @@ impl RawSetup {
         }
     }
 
-    /// What answers before the drives do; the error is the reason.
+    /// Returns the cache in front of the drives; the error is the reason.
     fn cached(&self) -> Result<Option<Cache>, String> {
         match (self.cache_hit, self.cache_latency_us) {
             (None, None) => Ok(None),

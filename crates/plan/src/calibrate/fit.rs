@@ -19,20 +19,20 @@ use shape::Shape;
 /// Expected relative error of a measured point: residuals are in units of it, so that points and
 /// priors have the right weights.
 const NOISE: f64 = 0.02;
-/// A structure replaces another if its residual variance is below this share of the other's.
+/// Maximum ratio of the residual variances for a structure to replace another.
 const BETTER: f64 = 0.9;
-/// Largest relative difference of repeats.
+/// Maximum relative difference of repeats.
 const UNEQUAL: f64 = 0.10;
 /// Widths of a medium to try first; then those between the neighbours of the best.
 const WIDTHS: [u32; 6] = [1, 4, 16, 64, 256, 1024];
-/// By how much the sum of squares of a width may exceed the least, in units of the noise: the 95 %
-/// point of chi square with one degree of freedom.
+/// Maximum excess of the sum of squares of a width over the minimum, in units of the noise: the 95
+/// % point of chi square with one degree of freedom.
 const AS_GOOD: f64 = 3.84;
-/// From this many Erlang stages on, times count as fixed.
+/// Number of Erlang stages from which on times count as fixed.
 const STAGES_MAX: f64 = 200.0;
 
-/// Fits a profile called `name` to points. Every third is held out to tell its error; the profile
-/// is then fitted to all. Where `part` is known, its intervals are the prior.
+/// Fits a profile called `name` to points. Every third point is held out to estimate the error; the
+/// profile is then fitted to all. If `part` is known, its intervals are the prior.
 ///
 /// # Errors
 ///
@@ -64,7 +64,7 @@ pub fn calibrate(
         errors.sort_by(f64::total_cmp);
         errors[errors.len() / 2] * 100.0
     };
-    // What was held out told how far off the structure is; the profile learns from it, too.
+    // Held-out points showed the error of the structure; the profile is fitted to them, too.
     let all: Vec<&Point> = points.iter().collect();
     let (shape, best) = explain(&all, part)?;
     let (mut profile, scatter) = profile_of(&shape, &best, &all);
@@ -92,11 +92,11 @@ pub fn calibrate(
     Ok(Calibrated { profile, parameters, rows, remarks })
 }
 
-/// The structure and the times that explain points best.
+/// Returns the structure and the times that explain points best.
 fn explain(points: &[&Point], part: Option<&Part>) -> Result<(Shape, Best), CalibrateError> {
     let apart = Shape::of(points, part)?;
     let best = best_width(&apart, points)?;
-    // Another structure has to be better, not as good.
+    // Another structure must be better, not equally good.
     if let Some(together) = apart.with_one_server(points)
         && let Ok(other) = best_width(&together, points)
         && other.fit.rms < best.fit.rms * BETTER
@@ -106,7 +106,7 @@ fn explain(points: &[&Point], part: Option<&Part>) -> Result<(Shape, Best), Cali
     Ok((apart, best))
 }
 
-/// The profile that explains points, and how its times scatter, if a run tells.
+/// Returns the profile that explains points, and the distribution of its times, if a run shows it.
 fn profile_of(shape: &Shape, best: &Best, points: &[&Point]) -> (Profile, Option<Scatter>) {
     let mut profile = shape.profile(&best.fit.values, best.width);
     let scatter = scatter(&profile, points);
@@ -116,7 +116,7 @@ fn profile_of(shape: &Shape, best: &Best, points: &[&Point]) -> (Profile, Option
     (profile, scatter)
 }
 
-/// Points with a lower weight than clean runs, and why.
+/// Returns the points with a lower weight than clean runs, with the reason.
 fn doubted(points: &[Point]) -> impl Iterator<Item = String> {
     points.iter().filter(|point| point.doubt > 1.0).map(|point| {
         let weight = 1.0 / (point.doubt * point.doubt);
@@ -125,7 +125,7 @@ fn doubted(points: &[Point]) -> impl Iterator<Item = String> {
     })
 }
 
-/// Whether two runs are repeats of the same job.
+/// Returns whether two runs are repeats of the same job.
 fn same(a: &Point, b: &Point) -> bool {
     (a.drives, a.cores, a.size_bytes, a.outstanding)
         == (b.drives, b.cores, b.size_bytes, b.outstanding)
@@ -147,7 +147,7 @@ fn repeats(points: &mut [Point]) {
     }
 }
 
-/// Whether the points are enough, and all of the same storage.
+/// Checks that the points are enough, and all of the same storage.
 fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
     let refuse = |reason: String| Err(CalibrateError::Points(reason));
     if !(POINTS_MIN..=POINTS_MAX).contains(&points.len()) {
@@ -170,14 +170,14 @@ fn belong_together(points: &[Point]) -> Result<(), CalibrateError> {
 /// The outcome for a width of the medium.
 struct Best {
     width: u32,
-    /// Its intervals include those of all equally good widths.
+    /// Fit, whose intervals include those of all equally good widths.
     fit: Fit,
-    /// The narrowest and the widest of them.
+    /// Minimum and maximum of these widths.
     as_good: (u32, u32),
 }
 
 impl Best {
-    /// The width as a parameter.
+    /// Returns the width as a parameter.
     fn servers(&self) -> Fitted {
         let (low, high) = self.as_good;
         Fitted {
@@ -189,7 +189,7 @@ impl Best {
         }
     }
 
-    /// A remark if other widths are equally good.
+    /// Returns a remark if other widths are equally good.
     fn remark(&self) -> Option<String> {
         let (low, high) = self.as_good;
         (low < high).then(|| {
@@ -201,7 +201,7 @@ impl Best {
         })
     }
 
-    /// The best of the widths tried; among equally good ones noise decides.
+    /// Returns the best of the widths tried; the choice among equally good widths is noise.
     fn of(width: u32, mut tried: BTreeMap<u32, Fit>, points: usize) -> Best {
         let mut fit = tried.remove(&width).expect("it was tried");
         let free = points.saturating_sub(fit.values.len() + 1).max(1);
@@ -217,7 +217,7 @@ impl Best {
     }
 }
 
-/// The width with the least residuals, and its times.
+/// Returns the width with the smallest residuals, with its times.
 fn best_width(shape: &Shape, points: &[&Point]) -> Result<Best, CalibrateError> {
     let deepest = points.iter().map(|point| point.outstanding).max().unwrap_or(1);
     let mut tried: BTreeMap<u32, Fit> = BTreeMap::new();
@@ -280,7 +280,7 @@ fn with_width(shape: &Shape, width: u32, points: &[&Point]) -> Result<Fit, Calib
     }
 }
 
-/// A profile's I/Os per second for a point.
+/// Returns a profile's IOPS for a point.
 fn model_iops(profile: &Profile, point: &Point) -> Result<f64, ModelError> {
     let mut profile = profile.clone();
     if let Some(stage) = profile.stages.iter_mut().find(|stage| stage.name == PROCESSOR) {
@@ -288,7 +288,7 @@ fn model_iops(profile: &Profile, point: &Point) -> Result<f64, ModelError> {
     }
     let Point { drives, outstanding, read_share, size_bytes, .. } = *point;
     let network = profile.closed(drives, outstanding, read_share, size_bytes);
-    // Solved thousands of times: exactly only where that is fast.
+    // The model is solved thousands of times: exactly only if that is fast.
     let method = if drives == 1 { Method::Auto } else { Method::Linearizer };
     Ok(solve(&network, method)?.throughput_per_s())
 }
@@ -303,7 +303,8 @@ fn rows(profile: &Profile, points: &[Point], held: &[usize]) -> Result<Vec<Row>,
     points.iter().enumerate().map(row).collect()
 }
 
-/// Variance of the times, from runs at depth 1: without queueing the variances of stages add up.
+/// Returns the variance of the times, from runs at depth 1: without queueing the variances of
+/// stages add up.
 fn scatter(profile: &Profile, points: &[&Point]) -> Option<Scatter> {
     let mut all = Vec::new();
     for point in points {
@@ -331,7 +332,7 @@ fn least(tried: &BTreeMap<u32, Fit>) -> u32 {
     best.map_or(1, |(width, _)| *width)
 }
 
-/// Geometric mean of two widths.
+/// Returns the geometric mean of two widths.
 fn mean(a: u32, b: u32) -> u32 {
     (f64::from(a) * f64::from(b)).sqrt().round() as u32
 }

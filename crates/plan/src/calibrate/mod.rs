@@ -1,15 +1,15 @@
-//! Fits a profile to results of sweeps: the times of drive, link and cores that explain them.
+//! Fit of a profile to results of sweeps: the times of drive, link and cores that explain them.
 //!
-//! | sweep | tells |
+//! | sweep | determines |
 //! |---|---|
-//! | outstanding 1, 2, 4 … | times of medium and controller, how wide the medium is |
+//! | outstanding 1, 2, 4 … | times of medium and controller, width of the medium |
 //! | sizes | time of the link for a byte |
-//! | reads and writes | both for either direction |
-//! | drives | what they share: the link |
-//! | cores | time of the processor, its contention and coherence |
+//! | reads and writes | both for each direction |
+//! | drives | their shared resource: the link |
+//! | cores | time of the CPU, its contention and coherence |
 //!
 //! Means are fitted, by queueing theory; the variance of times is that of I/Os at depth 1. Every
-//! third point is held out, and its error is reported beside that of the fit.
+//! third point is held out, and its error is reported together with that of the fit.
 
 mod fit;
 mod point;
@@ -23,9 +23,9 @@ use catalogue::Kind;
 pub use fit::calibrate;
 pub use point::Point;
 
-/// Fewest points: four to fit and two to hold out.
+/// Minimum number of points: four to fit and two to hold out.
 pub const POINTS_MIN: usize = 6;
-/// Most points; more would take minutes and add nothing.
+/// Maximum number of points; more would take minutes and add nothing.
 pub const POINTS_MAX: usize = 2000;
 
 /// The result of a fit.
@@ -44,14 +44,14 @@ pub struct Calibrated {
 /// A parameter of a fit.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fitted {
-    /// As "medium.read.each_s".
+    /// Name, such as "medium.read.each_s".
     pub name: &'static str,
-    /// In the unit of its name.
+    /// Value in the unit of its name.
     pub value: f64,
-    /// Its kind: `fit` to the runs; that of the catalogue where the runs do not determine it;
-    /// `guess` where neither does.
+    /// Kind: `fit` to the runs; that of the catalogue if the runs do not determine the parameter;
+    /// `guess` if neither does.
     pub kind: Kind,
-    /// Its 95 % interval at the fitted width of the medium; `None` if undetermined.
+    /// 95 % confidence interval at the fitted width of the medium; `None` if undetermined.
     pub interval: Option<(f64, f64)>,
     /// The catalogue's value.
     pub prior: Option<Prior>,
@@ -60,9 +60,9 @@ pub struct Fitted {
 /// Prior of a parameter, in the unit of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Prior {
-    /// The value of the catalogue's figure.
+    /// Value of the catalogue's figure.
     pub mean: f64,
-    /// Standard deviation: the figure's interval is two of them to either side.
+    /// Standard deviation: the figure's interval is two of them on either side.
     pub error: f64,
     /// Kind of the figure.
     pub kind: Kind,
@@ -73,29 +73,30 @@ pub struct Prior {
 pub struct Row {
     /// The run.
     pub point: Point,
-    /// `PRED` if it was held out, so that its error is that of a prediction; otherwise `FIT`.
+    /// `PRED` if the point was held out, so that its error is that of a prediction; otherwise
+    /// `FIT`.
     pub tag: Tag,
-    /// I/Os per second of the profile.
+    /// IOPS of the profile.
     pub model_iops: f64,
     /// (model − measured) / measured.
     pub error: f64,
 }
 
-/// Why there is no profile.
+/// Reason why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrateError {
-    /// A result that cannot be used.
+    /// Result that cannot be used.
     #[error("{name}: {reason}")]
     Run {
-        /// Which.
+        /// Name of the result.
         name: String,
-        /// Why, and what would.
+        /// Reason and remedy.
         reason: String,
     },
-    /// The points do not determine a profile.
+    /// Points that do not determine a profile.
     #[error("{0}")]
     Points(String),
-    /// The model refused a profile tried by the fit.
+    /// Profile tried by the fit that the model refused.
     #[error(transparent)]
     Model(#[from] model::ModelError),
 }

@@ -1,4 +1,4 @@
-//! The measured points of a result, for the fit.
+//! Measured points of a result, for the fit.
 
 use serde::Serialize;
 use stats::{Class, Origin, RunResult, Verdict};
@@ -6,41 +6,41 @@ use stats::{Class, Origin, RunResult, Verdict};
 use super::CalibrateError;
 use crate::bill::DEVICES_MAX;
 
-/// Most I/Os in flight on a drive.
+/// Maximum number of I/Os in flight on a drive.
 const OUTSTANDING_MAX: u64 = 65_536;
-/// Longest I/O, in bytes.
+/// Maximum I/O size in bytes.
 const SIZE_MAX: u32 = 1 << 30;
-/// Highest plausible I/Os per second.
+/// Maximum plausible IOPS.
 const IOPS_MAX: f64 = 1e12;
 
 /// One run of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// Where it came from.
+    /// Name of the run.
     pub name: String,
-    /// Whether it was measured, emulated or simulated.
+    /// Origin: measured, emulated or simulated.
     pub origin: Origin,
-    /// The storage.
+    /// Storage of the run.
     pub storage: String,
-    /// Bytes of each I/O.
+    /// I/O size in bytes.
     pub size_bytes: u32,
     /// Share of reads, 0 to 1.
     pub read_share: f64,
-    /// Drives in use.
+    /// Number of drives in use.
     pub drives: u32,
-    /// Queue depth of each.
+    /// Queue depth of each drive.
     pub outstanding: u32,
     /// I/Os per second.
     pub iops: f64,
-    /// Cores available; 0 if unknown.
+    /// Number of cores available; 0 if unknown.
     pub cores: u32,
-    /// Core seconds of an I/O, if they were counted.
+    /// CPU seconds of an I/O, if counted.
     pub core_s: Option<f64>,
     /// Squared coefficient of variation of the latencies at depth 1.
     pub alone_scv: Option<f64>,
-    /// Its expected error in multiples of that of a clean run, 1 or more.
+    /// Expected error in multiples of that of a clean run, 1 or more.
     pub doubt: f64,
-    /// Why it is more than 1.
+    /// Reasons why it is more than 1.
     pub doubts: Vec<String>,
 }
 
@@ -51,7 +51,7 @@ const BUSY: f64 = 2.0;
 const INVALID: f64 = 3.0;
 
 impl Point {
-    /// The point of a result, called `name` in messages.
+    /// Returns the point of a result, called `name` in messages.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl Point {
     }
 }
 
-/// Doubts about a measured run.
+/// Returns the doubts about a measured run.
 fn doubts(result: &RunResult) -> (f64, Vec<String>) {
     let (mut doubt, mut why) = (1.0, Vec::new());
     if result.origin != Origin::Measured {
@@ -133,7 +133,7 @@ fn doubts(result: &RunResult) -> (f64, Vec<String>) {
     (doubt, why)
 }
 
-/// Squared coefficient of variation of all latencies, by the buckets of the histogram.
+/// Returns the squared coefficient of variation of all latencies, by the buckets of the histogram.
 fn scv(result: &RunResult) -> Option<f64> {
     let mut sums = (0.0, 0.0, 0.0);
     for buckets in [&result.histograms.read, &result.histograms.write] {

@@ -23,7 +23,7 @@ pub(super) enum Task {
     Sync,
 }
 
-/// A drive with its queue, and the cores beside it.
+/// A drive with its queue, and the host's cores.
 pub(super) struct Host<'a> {
     drive: &'a Profile,
     emulation: Emulation,
@@ -65,7 +65,7 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Gives a core to a task for a slice.
+    /// Assigns a core to a task for a slice.
     pub(super) fn work(&mut self, task: Task) -> Result<(), ModelError> {
         let key = self.key(task);
         self.emulation.submit(self.now, self.slice, key)

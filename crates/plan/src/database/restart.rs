@@ -21,7 +21,7 @@ struct Restart<'a> {
     flushing: bool,
 }
 
-/// Seconds of recovery from so many bytes of log.
+/// Returns the seconds of recovery from `log_bytes` of log.
 pub(super) fn run(
     spec: &Database,
     after: &Recovery,
@@ -59,7 +59,8 @@ pub(super) fn run(
 }
 
 impl Restart<'_> {
-    /// Submits up to the depth. After the last read the rest is written as in a checkpoint.
+    /// Submits I/Os up to the queue depth. After the last read the rest is written as in a
+    /// checkpoint.
     fn begin(&mut self, dirties: f64) -> Result<(), ModelError> {
         while self.left > 0 && self.open < self.after.read_depth {
             self.left -= 1;

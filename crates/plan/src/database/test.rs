@@ -59,7 +59,7 @@ fn one_client_waits_for_each_write_and_flush() {
     let one = database(|of| of.clients = 1);
     let found = one.on(&drive(1e-3, 2e-3, 3e-3), WATCH).unwrap();
     near(found.tps, 1.0 / 6e-3, 2.0);
-    // A third of its millisecond of a core comes after the flush.
+    // A third of its millisecond of CPU time is after the flush.
     near(found.commit.mean_s, 5e-3 + 0.33e-3, 2.0);
     near(found.group, 1.0, 0.1);
 }
@@ -69,7 +69,7 @@ fn many_clients_share_a_flush() {
     let of = |clients| database(|of| (of.clients, of.cores) = (clients, 64));
     let slow = drive(1e-3, 5e-3, 5e-3);
     let found = of(64).on(&slow, WATCH).unwrap();
-    // Half of them wait for the flush in flight, the others for the next one.
+    // Half of the clients wait for the flush in flight, the others for the next one.
     assert!(found.group > 25.0, "{}", found.group);
     near(found.tps, found.group / 10e-3, 5.0);
     assert!(found.tps > 20.0 * of(1).on(&slow, WATCH).unwrap().tps);
@@ -90,7 +90,7 @@ fn reads_and_pages_behind_take_the_drive() {
     let found = database(both).on(&drive(1e-3, 1e-3, 0.0), WATCH).unwrap();
     // 2.5 reads, 1.5 pages, and the log of each group.
     near(found.tps * (2.5 + 1.5 + 1.0 / found.group), 1000.0, 3.0);
-    // What the drive cannot take stops those who make it.
+    // Writes beyond the drive's rate stop the clients that cause them.
     let few = database(|of| (of.transaction.writes, of.writeback.pages_max) = (50.0, 200));
     let found = few.on(&drive(1e-3, 1e-3, 0.0), WATCH).unwrap();
     assert!(found.tps < 25.0, "{}", found.tps);
@@ -107,7 +107,7 @@ fn a_checkpoint_is_a_stall_where_its_pages_go_out_at_once() {
         database(change).on(&drive(1e-3, 2e-3, 1e-3), WATCH).unwrap()
     };
     let (with, without) = (of(10.0), of(1e5));
-    // Each I/O of a client waits for 64 pages, unless it came before them.
+    // Each I/O of a client waits for 64 pages, unless it was before them.
     assert!(with.transaction.max_s > 0.128, "{with:?}");
     assert!(without.transaction.max_s < 0.128, "{without:?}");
     assert!(with.backlog_pages < without.backlog_pages);
@@ -131,7 +131,8 @@ fn a_restart_takes_what_its_log_takes() {
     // A crash at 35 s: the checkpoint of 30 s was not complete, redo begins at 20 s.
     near(found.redo_bytes, 15.0 * found.tps * 1000.0, 2.0);
     near(found.recovery_s.unwrap(), 1.503 + found.redo_bytes * 1e-4 * 1e-3, 1.0);
-    // Where so many bytes of log begin a checkpoint, no more than two times as many are read.
+    // If a checkpoint starts after this many bytes of log, recovery reads at most two times as
+    // many.
     let often = database(|of| of.writeback.checkpoint_log_bytes = Some(50e3));
     let found = often.on(&drive(1e-3, 2e-3, 3e-3), WATCH).unwrap();
     assert!(found.redo_bytes < 105e3, "{}", found.redo_bytes);

@@ -19,10 +19,10 @@ const SPREAD: f64 = 0.9;
 #[derive(Clone, Debug, Default)]
 struct Client {
     began: Nanos,
-    /// Start of its commit.
+    /// Start of the client's commit.
     asked: Nanos,
     reads_left: u32,
-    /// It has asked for the lock of `row`, if rows are locked at all.
+    /// True if the client has requested the lock of `row`, if rows are locked at all.
     locks: bool,
     row: Option<u32>,
     durable: bool,
@@ -33,14 +33,14 @@ struct World<'a> {
     host: Host<'a>,
     rng: Rng,
     clients: Vec<Client>,
-    /// Lock queue of each row; the first client holds it.
+    /// Lock queue of each row; the first client has the lock.
     rows: Vec<VecDeque<u32>>,
     /// Clients of the next flush, and of that in flight.
     joining: Vec<u32>,
     committing: Vec<u32>,
     log_bytes: f64,
     log_at: f64,
-    /// Dirty pages, with fractions; those of them whose burst is complete; writes in flight.
+    /// Number of dirty pages, with fractions; those of complete bursts; writes in flight.
     dirty: f64,
     ready: f64,
     behind: u32,
@@ -65,7 +65,8 @@ struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Share of the interval from the last checkpoint to the next, by time or by log.
+    /// Returns the elapsed share of the interval from the last checkpoint to the next, by time or
+    /// by log.
     fn share(&self, rules: &Writeback, now: Nanos) -> f64 {
         let time = seconds(self.last.0, now) / rules.checkpoint_s;
         let log =
@@ -78,7 +79,7 @@ impl Checkpoints {
         self.last = (now, self.written);
     }
 
-    /// Bytes of log since the last complete checkpoint.
+    /// Returns the bytes of log since the last complete checkpoint.
     fn redo(&self, rules: &Writeback, now: Nanos, ended: bool) -> f64 {
         let complete = ended && self.share(rules, now) >= SPREAD;
         self.written - if complete { self.last.1 } else { self.before }
@@ -100,7 +101,7 @@ pub(super) fn run(
     drive: &Profile,
     watch: Watch,
 ) -> Result<Forecast, SimulateError> {
-    // One before each read and the row, one before the commit, one after it.
+    // One slice before each read and the row, one before the commit, one after it.
     let slices = spec.transaction.reads + 3.0;
     let slice_s = spec.transaction.cpu_s / slices;
     let rows = spec.transaction.hot_rows as usize;
@@ -174,7 +175,7 @@ impl World<'_> {
         }
     }
 
-    /// The slice of a client has ended: it reads, locks its row, commits, or is done.
+    /// Continues a client after its slice: it reads, locks its row, commits, or is done.
     fn worked(&mut self, client: u32) -> Result<(), ModelError> {
         if self.host.now >= self.counts_from {
             self.books.slices += 1;
@@ -198,7 +199,7 @@ impl World<'_> {
         self.write_log()
     }
 
-    /// Locks a row for a client, which goes on when it holds it.
+    /// Locks a row for a client, which continues when it has the lock.
     fn lock(&mut self, client: u32) -> Result<(), ModelError> {
         if !self.rows.is_empty() {
             let row = self.rng.below(self.rows.len() as u64) as u32;
@@ -212,7 +213,7 @@ impl World<'_> {
         self.host.work(Task::Slice(client))
     }
 
-    /// Group commit: one write and one flush for all clients that wait.
+    /// Commits all waiting clients with one write and one flush (group commit).
     fn write_log(&mut self) -> Result<(), ModelError> {
         if !self.committing.is_empty() || self.joining.is_empty() {
             return Ok(());
@@ -243,7 +244,7 @@ impl World<'_> {
         self.write_log()
     }
 
-    /// A client's commit is done: its row is free, and its next transaction begins.
+    /// Completes a client's commit: its row is unlocked, and its next transaction begins.
     fn done(&mut self, client: u32) -> Result<(), ModelError> {
         let now = self.host.now;
         let own = self.clients[client as usize].clone();
@@ -301,7 +302,7 @@ impl World<'_> {
         self.flush(Task::Sync)
     }
 
-    /// A page of the data, at random.
+    /// Returns a random page of the data.
     fn page(&mut self, write: bool) -> Extent {
         let page = f64::from(self.spec.page_bytes);
         let pages = (self.spec.data_bytes / page).floor().max(1.0) as u64;
@@ -313,7 +314,7 @@ impl World<'_> {
         Extent { offset: offset as u64, bytes, within: self.spec.drive_bytes as u64, write }
     }
 
-    /// A whole number whose mean is `mean`.
+    /// Returns a random whole number with this mean.
     fn some(&mut self, mean: f64) -> u32 {
         mean as u32 + u32::from(self.rng.uniform() < mean.fract())
     }

@@ -1,15 +1,16 @@
-//! Learns intervals from the errors of similar systems.
+//! Intervals from the errors of similar systems.
 //!
-//! The next question comes from a new publisher, so publishers are exchangeable, not rows: the rows
-//! of a publisher share one weight, and one more publisher counts as beyond all others (Lee, Barber
-//! and Willett 2023, "Distribution-free inference with hierarchical data"). A row that was asked
-//! blind counts with its error of that day, since the model has learned from it afterwards.
+//! The next question is about a system of a new publisher, so publishers are exchangeable, not
+//! rows: the rows of a publisher share one weight, and one more publisher counts as beyond all
+//! others (Lee, Barber and Willett 2023, "Distribution-free inference with hierarchical data"). A
+//! row that was predicted blind counts with its error of that day, since the model has learned from
+//! it afterwards.
 //!
-//! Each kind of system has a scale: the mean error of its publishers. All errors, each divided by
-//! its scale, say how many scales hold four of five results (normalised conformal prediction:
-//! Papadopoulos, Gammerman and Vovk 2008). A kind with few publishers thus needs no rank of its
-//! own, which would be its largest error. The scales of the other kinds count as a few more
-//! publishers.
+//! Each kind of system has a scale: the mean error of its publishers. The errors, each divided by
+//! its scale, determine the number of scales that covers four of five results (normalised conformal
+//! prediction: Papadopoulos, Gammerman and Vovk 2008). A kind with few publishers thus needs no
+//! rank of its own, which would be its largest error. The scales of the other kinds count as a few
+//! more publishers.
 
 use std::collections::BTreeMap;
 
@@ -18,45 +19,45 @@ use serde::Serialize;
 use super::{Class, Sample};
 use crate::predict::Prediction;
 
-/// What a row weighs that was at hand when the model was made, beside one that was asked blind: the
-/// model was made to fit it, and what is left of its error says little.
+/// Weight of a row that was known when the model was made, relative to one that was predicted
+/// blind: the model was made to fit it, and its remaining error says little.
 const AT_HAND: f64 = 0.25;
-/// Publishers that all other kinds count for beside a kind's own, for its scale. With a half to
-/// four all kinds are held alike.
+/// Number of publishers for which the scales of all other kinds count, in addition to a kind's own.
+/// From a half to four, coverage is the same for all kinds.
 const LEANS: f64 = 4.0;
-/// Fewest rows of clusters: with fewer no interval holds four of five.
+/// Minimum number of rows of clusters: with fewer no interval covers four of five.
 const ALONE: usize = 4;
-/// Share of published results that an interval is to hold.
+/// Share of published results that an interval should cover.
 const HOLDS: f64 = 0.8;
 
-/// What makes systems alike: what limits them, and whether a figure of theirs is a guess. Rows that
-/// were asked blind were off by 13 % in the median where every figure was published, and by 66 %
-/// where one was supposed.
+/// Similarity of systems: the bottleneck, and whether one of the figures is a guess. Rows that were
+/// predicted blind had a median error of 13 % if every figure was published, and of 66 % if one was
+/// assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Alike {
-    /// By what limits it.
+    /// Class, by the bottleneck.
     pub class: Class,
-    /// Whether it rests on a figure that somebody supposed.
+    /// True if a figure is a guess.
     pub guessed: bool,
 }
 
 impl Alike {
-    /// Of an answer.
+    /// Returns the kind of a predicted system.
     pub fn of(class: Class, found: &Prediction) -> Alike {
         Alike { class, guessed: found.kind == catalogue::Kind::Guess }
     }
 }
 
-/// What rows taught.
+/// Results of learning from rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Learned {
-    /// Rows of its kind, whose scale it is.
+    /// Number of rows of the kind whose scale was used.
     pub rows: usize,
-    /// Who published them.
+    /// Number of their publishers.
     pub publishers: usize,
-    /// Whether other kinds weigh more in its scale than its own rows.
+    /// True if other kinds have more weight in the scale than the kind's own rows.
     pub pooled: bool,
-    /// Middle of the logarithms of published over predicted; 0 where a sign test sees no bias.
+    /// Median of the logarithms of published over predicted; 0 if a sign test shows no bias.
     pub center: f64,
     /// Half the interval of the logarithm.
     pub half: f64,
@@ -86,12 +87,12 @@ pub fn learn(samples: &[Sample], alike: Alike, keep: impl Fn(&Sample) -> bool) -
     })
 }
 
-/// How large the errors of each kind of system are.
+/// Scales of the errors of each kind of system.
 struct Scales {
     centers: Vec<(Class, f64)>,
     /// Mean error and weight of the rows of each kind.
     kinds: Vec<(Alike, (f64, f64))>,
-    /// The same of all systems of one server, without guesses and with.
+    /// Mean error and weight of all systems of one server, without guesses and with.
     singles: [(f64, f64); 2],
 }
 
@@ -114,7 +115,7 @@ impl Scales {
         let single = |sample: &Sample| sample.alike.class != Class::Cluster;
         let singles = [false, true].map(|guessed| {
             match mean(&|s| single(s) && s.alike.guessed == guessed) {
-                // Nobody guessed, or everybody did: then it is as all are.
+                // If no row has a guess, or all have, the mean is that of all.
                 (_, 0.0) => mean(&|s| single(s)),
                 some => some,
             }
@@ -132,19 +133,19 @@ impl Scales {
         self.centers.iter().find(|(of, _)| *of == class).map_or(0.0, |(_, center)| *center)
     }
 
-    /// How far off the middle of its class a row was.
+    /// Returns the distance of a row from the centre of its class.
     fn off(&self, sample: &Sample) -> f64 {
         let first = sample.asked_blind.unwrap_or(sample.residual);
         (first - self.center(sample.alike.class)).abs()
     }
 
-    /// The scale of a kind, and what its own rows weigh. Never nothing: that of two rows that are
-    /// exact would make all others infinitely far.
+    /// Returns the scale of a kind, and the weight of its own rows. The scale is never zero: that
+    /// of two exact rows would make all others infinitely far.
     fn of_kind(&self, alike: Alike) -> (f64, f64) {
         let find = |alike: Alike| self.kinds.iter().find(|(of, _)| *of == alike);
         let (own, weight) = find(alike).map_or((0.0, 0.0), |(_, found)| *found);
         let scale = match alike.class {
-            // A cluster is not like the others: how far those are off says nothing of it.
+            // A cluster is unlike the others: their errors say nothing about it.
             Class::Cluster if weight > 0.0 => own,
             Class::Cluster => {
                 find(Alike { guessed: !alike.guessed, ..alike }).map_or(0.0, |(_, found)| found.0)
@@ -158,7 +159,7 @@ impl Scales {
     }
 }
 
-/// What each row is off by, with its weight: a publisher's rows share one.
+/// Returns the error of each row, with its weight: a publisher's rows share one.
 fn weights(of: &[&Sample], off: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
     let theirs = publishers(of);
     let weigh = |sample: &&Sample| {
@@ -168,7 +169,7 @@ fn weights(of: &[&Sample], off: impl Fn(&Sample) -> f64) -> Vec<(f64, f64)> {
     of.iter().map(weigh).collect()
 }
 
-/// Where the share that is to be held ends. One more publisher is as likely to be beyond all.
+/// Returns the end of the share to cover. One more publisher is as likely to be beyond all.
 fn rank(sorted: &[(f64, f64)]) -> f64 {
     let most = sorted.last().map_or(0.0, |last| last.0);
     let goal = HOLDS * (sorted.iter().map(|(_, weight)| weight).sum::<f64>() + 1.0);
@@ -180,7 +181,7 @@ fn rank(sorted: &[(f64, f64)]) -> f64 {
     sorted.iter().find(reaches).map_or(most, |(off, _)| *off)
 }
 
-/// Who published how many of these rows.
+/// Returns the number of these rows by publisher.
 fn publishers<'a>(of: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
     let mut rows = BTreeMap::new();
     for sample in of {
@@ -189,8 +190,8 @@ fn publishers<'a>(of: &[&'a Sample]) -> BTreeMap<&'a str, usize> {
     rows
 }
 
-/// The median, each publisher with the same weight; 0 unless so many publishers err to one side
-/// that chance would do it in one of twenty cases at most.
+/// Returns the median, each publisher with the same weight; 0 unless so many publishers err to one
+/// side that chance would do it in one of twenty cases at most.
 fn center(of: &[&Sample]) -> f64 {
     let mut theirs: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for sample in of {
@@ -204,7 +205,8 @@ fn center(of: &[&Sample]) -> f64 {
     }
 }
 
-/// Whether of `n` fair coins `most` or more show the same side in one of twenty cases at most.
+/// Returns whether `most` or more of `n` fair coins show the same side in one of twenty cases at
+/// most.
 fn one_sided(n: usize, most: usize) -> bool {
     let mut ways = 0.0;
     let mut choose = 1.0;
@@ -217,7 +219,7 @@ fn one_sided(n: usize, most: usize) -> bool {
     2.0 * ways / 2f64.powi(n as i32) <= 0.05
 }
 
-/// The median.
+/// Returns the median.
 pub(crate) fn middle(of: &mut [f64]) -> f64 {
     of.sort_by(f64::total_cmp);
     match of.len() {
@@ -227,7 +229,7 @@ pub(crate) fn middle(of: &mut [f64]) -> f64 {
     }
 }
 
-/// Factors from what the model says: p10, the middle, p90.
+/// Returns the factors from the model's value to p10, the middle and p90.
 pub fn interval(learned: &Learned) -> (f64, f64, f64) {
     let Learned { center, half, .. } = *learned;
     ((center - half).exp(), center.exp(), (center + half).exp())

@@ -1,9 +1,10 @@
-//! Published results of others, and how far predictions are off them: the source of intervals.
+//! Published results of third parties, and the errors of predictions for them: the source of
+//! intervals.
 //!
-//! `data/evidence.toml` holds published results with source, date and system. The limiting resource
-//! puts a system into a [`Class`]. Within a class, the errors of known results say how far the next
-//! prediction may be off: split conformal prediction (Vovk, Gammerman and Shafer 2005) over
-//! publishers, on the logarithm of published over predicted. To test it, each row is predicted
+//! `data/evidence.toml` has published results with source, date and system. The bottleneck puts a
+//! system into a [`Class`]. Within a class, the errors of known results determine the interval of
+//! the next prediction: split conformal prediction (Vovk, Gammerman and Shafer 2005) over
+//! publishers, on the logarithm of published over predicted. As a test, each row is predicted
 //! without its own document, and once more without its publisher.
 
 mod learn;
@@ -26,19 +27,19 @@ pub use read::{Evidence, EvidenceError, Given, Row, Source, TailRow, What};
 pub use table::{Asked, Table, Total, table};
 pub use tail::{Tail, tail};
 
-/// What kind of system a bill is about, by what limits it.
+/// Class of a system, by its bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// One drive with too few I/Os in flight to keep it busy.
     DriveLowDepth,
-    /// One drive that does what it can.
+    /// One drive at its limit.
     DriveAtLimit,
     /// An adapter or its slot.
     AdapterBound,
-    /// Processors, or what all slots of a host share.
+    /// CPUs, or a resource that all slots of a host share.
     HostBound,
-    /// A network, or what is at its far side.
+    /// A network, or its target.
     WireBound,
     /// Several drives of one host.
     Array,
@@ -49,7 +50,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All of them.
+    /// All classes.
     pub const ALL: [Class; 8] = [
         Class::DriveLowDepth,
         Class::DriveAtLimit,
@@ -61,7 +62,7 @@ impl Class {
         Class::Cluster,
     ];
 
-    /// In words.
+    /// Returns the title of the class.
     pub fn title(self) -> &'static str {
         match self {
             Class::DriveLowDepth => "a drive at low depth",
@@ -75,7 +76,7 @@ impl Class {
         }
     }
 
-    /// Of a bill, by what its answer says.
+    /// Returns the class of a bill, by its prediction.
     pub fn of(bill: &Bill, found: &Prediction) -> Class {
         if bill.setup.hosts > 1 {
             return Class::Cluster;
@@ -99,34 +100,34 @@ impl Class {
     }
 }
 
-/// A row with what the model says of it.
+/// A row with the model's prediction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// Position in the table.
     pub row: usize,
-    /// What makes it like others.
+    /// Similarity to other rows.
     #[serde(flatten)]
     pub alike: Alike,
-    /// Which document it stands in.
+    /// Key of the document.
     pub source: String,
-    /// Who published that.
+    /// Publisher of the document.
     pub publisher: String,
-    /// The number as published, in base units.
+    /// Published value, in base units.
     pub published: f64,
-    /// What the model says, in base units.
+    /// Value of the model, in base units.
     pub model: f64,
-    /// Logarithm of published over predicted, as a rate: a latency counts the other way round.
+    /// Logarithm of published over predicted, as a rate: a latency has the opposite sign.
     pub residual: f64,
-    /// The same when it was asked before its answer was seen, by the model of that day; `None` for
-    /// what the model was made with.
+    /// Residual of a blind prediction, made before the published value was seen, by the model of
+    /// that day; `None` for rows with which the model was made.
     pub asked_blind: Option<f64>,
 }
 
-/// Asks the model about every row.
+/// Predicts every row.
 ///
 /// # Errors
 ///
-/// The row that has no answer, and why.
+/// The row without a prediction, with the reason.
 pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>, EvidenceError> {
     let one = |(at, row): (usize, &Row)| {
         let wrong = |reason: String| EvidenceError { row: at, name: row.name(), reason };
@@ -147,34 +148,35 @@ pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>
     evidence.rows.iter().enumerate().filter(|(_, row)| !row.recalled).map(one).collect()
 }
 
-/// What an answer is worth: the middle and where eight of ten published results would be.
+/// Uncertainty of a prediction: the middle, and the interval that eight of ten published results
+/// are in.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sure {
     /// Class of the system.
     pub class: Class,
-    /// What its rows taught; `None` where there are none.
+    /// Results of learning from its rows; `None` if there are none.
     pub learned: Option<Learned>,
-    /// Factor from what the network says to the middle.
+    /// Factor from the network's value to the middle.
     pub middle: f64,
-    /// Factors from what the network says to the ends; `None` without evidence.
+    /// Factors from the network's value to the ends; `None` without evidence.
     pub ends: Option<(f64, f64)>,
 }
 
-/// The rows that come along, asked once.
+/// Returns the built-in rows, predicted once.
 fn shipped() -> &'static [Sample] {
     static ASKED: OnceLock<Vec<Sample>> = OnceLock::new();
     ASKED.get_or_init(|| {
-        // A test asks them all.
+        // A test predicts all of them.
         samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap_or_default()
     })
 }
 
-/// How sure an answer is. `spread` is p10 and p90 of the draws over p50: an answer that rests on
-/// wide figures is no surer than they are.
+/// Returns the uncertainty of a prediction. `spread` is p10 and p90 of the draws over p50: a
+/// prediction from uncertain figures is no more certain than they are.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// Errors of [`predict`].
 pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure, PlanError> {
     let class = Class::of(bill, found);
     let learned = learn(shipped(), Alike::of(class, found), |_| true);

@@ -1,4 +1,4 @@
-//! Reads the table of published results.
+//! Reader of the table of published results.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 use crate::bill::Bill;
 use catalogue::{Catalogue, Part};
 
-/// The table that comes along.
+/// Built-in table.
 const SHIPPED: &str = include_str!("../../data/evidence.toml");
 
 /// Published results with their sources.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
-    /// By their keys.
+    /// Sources by their keys.
     pub sources: BTreeMap<String, Source>,
-    /// In the order of the file.
+    /// Rows in the order of the file.
     pub rows: Vec<Row>,
     /// Means with their percentiles.
     #[serde(default)]
@@ -35,25 +35,26 @@ pub struct TailRow {
     pub mean_us: f64,
     /// 99th percentile in microseconds.
     pub p99_us: f64,
-    /// Of what.
+    /// Description of the run.
     pub what: String,
 }
 
-/// Where rows come from.
+/// Source of rows.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
-    /// Who published it: what is left out together.
+    /// Publisher: the unit that is left out together.
     pub publisher: String,
     /// Address.
     pub url: String,
-    /// When, as far as it is known.
+    /// Date, as far as known.
     pub date: String,
-    /// The same document as a source of the catalogue, whose figures are left out when it is asked.
+    /// Key of the same document as a source of the catalogue, whose figures are left out for its
+    /// rows.
     pub figures: Option<String>,
 }
 
-/// A published result and the system that it is about.
+/// A published result with its system.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
@@ -63,94 +64,95 @@ pub struct Row {
     pub iops: Option<f64>,
     /// Megabytes per second.
     pub mb_s: Option<f64>,
-    /// Mean in microseconds.
+    /// Mean latency in microseconds.
     pub latency_us: Option<f64>,
     /// The drive.
     pub drive: Option<String>,
-    /// How many on each card, or in each host.
+    /// Number of drives on each card, or in each host.
     #[serde(default = "one")]
     pub drives: u32,
-    /// Adapter of the drives; none for PCIe cards.
+    /// Adapter of the drives; `None` for PCIe cards.
     pub adapter: Option<String>,
-    /// How many of these.
+    /// Number of adapters.
     #[serde(default = "one")]
     pub adapters: u32,
-    /// What the ports speak.
+    /// Link of the ports.
     pub link: Option<String>,
-    /// How many ports.
+    /// Number of ports.
     pub ports: Option<u32>,
-    /// What goes over them.
+    /// Protocol on the link.
     pub protocol: Option<String>,
     /// RAID level.
     pub raid: Option<String>,
-    /// Whether the adapter has a write cache.
+    /// True if the adapter has a write cache.
     #[serde(default)]
     pub write_cache: bool,
-    /// Bytes of a stripe on one drive.
+    /// Chunk size: bytes of a stripe on one drive.
     pub chunk: Option<String>,
-    /// Whether md keeps a bitmap of what is written.
+    /// True if md has a write-intent bitmap.
     pub bitmap: Option<bool>,
-    /// Whether drives are behind an expander.
+    /// True if drives are attached by an expander.
     #[serde(default)]
     pub expander: bool,
-    /// Whether I/Os are one after the other on the medium.
+    /// True if I/Os are sequential.
     #[serde(default)]
     pub sequential: bool,
-    /// The host.
+    /// Server part of the host.
     pub server: Option<String>,
-    /// Its software.
+    /// Software part of the host.
     pub software: Option<String>,
-    /// Threads that submit.
+    /// Number of submitting threads.
     pub jobs: Option<u32>,
-    /// Hosts of a cluster.
+    /// Number of hosts of a cluster.
     pub hosts: Option<u32>,
-    /// Copies.
+    /// Number of copies.
     pub replicas: Option<u32>,
-    /// Fresh or worn.
+    /// State of the flash: fresh or worn.
     pub state: Option<String>,
     /// Ports of each host.
     pub network: Option<String>,
-    /// Cores of each host.
+    /// Number of cores of each host.
     pub cores: Option<u32>,
-    /// Drives of one parity set.
+    /// Number of drives of one parity set.
     pub width: Option<u32>,
-    /// Software of the far side.
+    /// Software part of the target.
     pub target_software: Option<String>,
-    /// Host of the far side.
+    /// Server part of the target.
     pub target_server: Option<String>,
-    /// Cores of the far side.
+    /// Number of cores of the target.
     pub target_cores: Option<u32>,
-    /// Clients of a cluster.
+    /// Number of clients of a cluster.
     pub clients: Option<u32>,
-    /// Length of an I/O.
+    /// I/O size.
     #[serde(default = "four")]
     pub size: String,
     /// Percentage of reads.
     #[serde(default = "all")]
     pub read: f64,
-    /// In flight on each drive, or on each port.
+    /// Queue depth of each drive, or of each port.
     #[serde(default)]
     pub depth: u32,
-    /// In flight on all drives together, in place of `depth`.
+    /// Total queue depth of all drives, instead of `depth`.
     pub in_flight: Option<u32>,
-    /// Writes between two flushes.
+    /// Number of writes between two flushes.
     pub flush: Option<u32>,
-    /// Length of a file system's records.
+    /// Record size of a file system.
     pub record: Option<String>,
-    /// Bytes that I/Os at random go to.
+    /// Bytes over which random I/Os are spread.
     pub span: Option<String>,
-    /// Whether memory acknowledges writes and reads ahead.
+    /// True if memory acknowledges writes and reads ahead.
     #[serde(default)]
     pub buffered: bool,
-    /// Figures that the source itself gives beside the result.
+    /// Figures that the source itself gives with the result.
     #[serde(default)]
     pub given: Vec<Given>,
-    /// Known from memory, the source was not seen: shown, never counted.
+    /// True if the row is recalled from memory and its source was not seen: shown, never counted.
     #[serde(default)]
     pub recalled: bool,
-    /// Published over predicted, as a rate, when it was asked before its answer was seen.
+    /// Published over predicted, as a rate, of a blind prediction, made before the published value
+    /// was seen.
     pub blind: Option<f64>,
-    /// What must be known to read it.
+    /// Note that is needed to read the row.
     #[serde(default)]
     pub note: String,
 }
@@ -159,9 +161,9 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Given {
-    /// Of which part; the drive unless said.
+    /// Part of the figure; the drive by default.
     pub part: Option<String>,
-    /// Which quantity.
+    /// Name of the quantity.
     pub is: String,
     /// Value.
     pub value: f64,
@@ -169,7 +171,7 @@ pub struct Given {
     pub unit: String,
 }
 
-/// What was published.
+/// Quantity of a published result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
@@ -181,15 +183,15 @@ pub enum What {
     Latency,
 }
 
-/// A row without an answer.
+/// Error of a row without a prediction.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("row {row} ({name}): {reason}")]
 pub struct EvidenceError {
     /// Position in the table, from 0.
     pub row: usize,
-    /// What it is.
+    /// Name of the row.
     pub name: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -206,11 +208,11 @@ fn all() -> f64 {
 }
 
 impl Evidence {
-    /// The table that comes along.
+    /// Returns the built-in table.
     ///
     /// # Panics
     ///
-    /// If it does not load, which a test rules out.
+    /// If the table does not load, which a test rules out.
     pub fn shipped() -> Evidence {
         Evidence::read(SHIPPED).unwrap_or_else(|error| panic!("evidence.toml: {error}"))
     }
@@ -219,7 +221,7 @@ impl Evidence {
     ///
     /// # Errors
     ///
-    /// What is wrong, in words.
+    /// The error as text.
     pub fn read(text: &str) -> Result<Evidence, String> {
         let read: Evidence = toml::from_str(text).map_err(|error| error.to_string())?;
         for (at, row) in read.rows.iter().enumerate() {
@@ -250,11 +252,11 @@ impl Evidence {
         Ok(read)
     }
 
-    /// The bill of a row.
+    /// Returns the bill of a row.
     ///
     /// # Errors
     ///
-    /// Why there is none, in words.
+    /// The reason why there is none, as text.
     pub fn bill(&self, row: &Row, catalogue: &Catalogue) -> Result<Bill, String> {
         let text = self.text(row);
         let own = self.sources[&row.source].figures.as_deref();
@@ -263,7 +265,7 @@ impl Evidence {
         Bill::read("evidence", &text, catalogue).map_err(|error| error.to_string())
     }
 
-    /// The bill of a row as a file, for those who want to ask `plan` themselves.
+    /// Returns the bill of a row as a file, for use with `plan`.
     pub fn text(&self, row: &Row) -> String {
         let mut text = String::new();
         let mut say = |key: &str, value: Option<String>| {
@@ -327,7 +329,7 @@ impl Evidence {
 }
 
 impl Row {
-    /// In short.
+    /// Returns a short name.
     pub fn name(&self) -> String {
         let what = self.drive.as_deref().or(self.link.as_deref()).unwrap_or("nothing");
         let count = self.drives * self.adapters * self.hosts.unwrap_or(1);
@@ -345,7 +347,7 @@ impl Row {
         }
     }
 
-    /// What was published, in base units.
+    /// Returns the published value, in base units.
     pub fn published(&self) -> (What, f64) {
         match (self.iops, self.mb_s, self.latency_us) {
             (Some(iops), ..) => (What::Iops, iops),
@@ -355,7 +357,7 @@ impl Row {
     }
 }
 
-/// A catalogue without the figures of a source.
+/// Returns a catalogue without the figures of a source.
 fn without(catalogue: &Catalogue, source: &str) -> Catalogue {
     let mut others = catalogue.clone();
     let has = |part: &Part| part.figures.values().flatten().any(|figure| figure.source == source);

@@ -1,4 +1,4 @@
-//! Tests the table: predicts each row from the others, and sums up the errors.
+//! Test of the table: predicts each row from the others, and summarizes the errors.
 
 use serde::Serialize;
 
@@ -6,95 +6,95 @@ use super::{Class, Evidence, EvidenceError, Learned, Sample, interval, learn, mi
 use crate::verify::Tag;
 use catalogue::Catalogue;
 
-/// Most that the median error of all systems of one server may be.
+/// Maximum median error over all systems of one server.
 pub const MEDIAN: f64 = 0.15;
-/// Most that the median error of any class may be.
+/// Maximum median error of any class.
 pub const WORST: f64 = 0.30;
-/// Between which shares p10 to p90 must hold the published results.
+/// Range for the share of published results that p10 to p90 cover.
 pub const COVERS: (f64, f64) = (0.75, 0.90);
-/// The same for a class with ten rows or more.
+/// Range of that share for a class with ten rows or more.
 pub const CLASS_COVERS: (f64, f64) = (0.65, 0.95);
 
-/// A row with what the others say of it.
+/// A row with the prediction from the others.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Asked {
-    /// Each is asked from the others.
+    /// Tag: each row is predicted from the others.
     pub tag: Tag,
-    /// In short.
+    /// Short name.
     pub name: String,
-    /// Position in the table, class, published and predicted.
+    /// Position in the table, class, published and predicted value.
     #[serde(flatten)]
     pub sample: Sample,
-    /// What the rows of other documents taught; `None` if there are none.
+    /// Results of learning from the rows of other documents; `None` if there are none.
     pub learned: Option<Learned>,
     /// Relative error of the middle.
     pub error: f64,
-    /// Whether p10 to p90 hold it, around what was said when it was asked first.
+    /// True if p10 to p90 cover the value, around its first prediction.
     pub held: bool,
-    /// Whether they do if everything by the same publisher is left out.
+    /// True if p10 to p90 cover the value when all rows by the same publisher are left out.
     pub held_without_publisher: bool,
 }
 
-/// What rows come to.
+/// Totals of rows.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Total {
-    /// Its rows are asked from the others.
+    /// Tag: rows are predicted from the others.
     pub tag: Tag,
-    /// Which; `None` for all.
+    /// Class; `None` for all.
     pub class: Option<Class>,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
-    /// From how many documents.
+    /// Number of documents.
     pub sources: usize,
-    /// Median of their absolute errors.
+    /// Median of the absolute errors.
     pub median: f64,
-    /// Share that p10 to p90 hold.
+    /// Share covered by p10 to p90.
     pub covered: f64,
-    /// The same with everything by the publisher left out.
+    /// Share covered with all rows by the publisher left out.
     pub covered_without_publisher: f64,
-    /// Median of p90 over p10.
+    /// Median width of the predicted intervals: p90 over p10.
     pub width: f64,
-    /// Whether the bars are met.
+    /// True if the criteria are met.
     pub met: bool,
 }
 
-/// The table asked.
+/// The table with its predictions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {
-    /// Its rows are asked from the others.
+    /// Tag: rows are predicted from the others.
     pub tag: Tag,
-    /// Each row.
+    /// Rows of the table.
     pub rows: Vec<Asked>,
-    /// Rows that are shown and never count, since nobody saw their source.
+    /// Number of rows that are shown and never count, since their source was not seen.
     pub recalled: usize,
-    /// All, systems of one server, then each class that has rows.
+    /// Total of all rows.
     pub all: Total,
-    /// Systems of one server.
+    /// Total of systems of one server.
     pub single: Total,
-    /// Each class that has rows.
+    /// Totals of each class that has rows.
     pub classes: Vec<Total>,
     /// Classes without a row.
     pub without: Vec<Class>,
 }
 
 impl Table {
-    /// Whether every bar is met.
+    /// Returns whether every criterion is met.
     pub fn passed(&self) -> bool {
         self.all.met && self.single.met && self.classes.iter().all(|class| class.met)
     }
 }
 
-/// Asks each row with its own document left out.
+/// Predicts each row with its own document left out.
 ///
 /// # Errors
 ///
-/// The row that has no answer.
+/// The row without a prediction.
 pub fn table(evidence: &Evidence, catalogue: &Catalogue) -> Result<Table, EvidenceError> {
     let all = samples(evidence, catalogue)?;
     let asked = |sample: &Sample| {
         let others = learn(&all, sample.alike, |other| other.source != sample.source);
         let strict = learn(&all, sample.alike, |other| other.publisher != sample.publisher);
-        // What was learned from a row that was asked blind flatters what the model says of it now.
+        // A model that has learned from a row predicts it better now than blind.
         let first = sample.asked_blind.unwrap_or(sample.residual);
         let inside = |learned: &Option<Learned>| {
             learned.as_ref().is_some_and(|l| (first - l.center).abs() <= l.half + 1e-12)

@@ -4,25 +4,25 @@ use serde::Serialize;
 
 use super::{Evidence, TailRow, middle};
 
-/// One of ten published runs has more.
+/// Share of published runs at or below the high ratio.
 const WITHIN: f64 = 0.9;
 
-/// What published runs teach of p99 over the mean. They are of drives, targets and clusters at a
-/// steady depth: not of drives that collect garbage, nor of a load that comes in bursts.
+/// Ratio of p99 to the mean in published runs: drives, targets and clusters at a steady queue
+/// depth, neither drives that collect garbage nor bursty loads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Tail {
-    /// Runs that it rests on.
+    /// Number of runs.
     pub rows: usize,
-    /// From how many documents.
+    /// Number of documents.
     pub sources: usize,
-    /// Middle of p99 over mean.
+    /// Median of p99 over mean.
     pub middle: f64,
-    /// Nine of ten published runs are at or below it.
+    /// Ratio that nine of ten published runs do not exceed.
     pub high: f64,
 }
 
-/// What the runs of those rows teach; `None` with fewer than nine, of which none could say what
-/// nine of ten are.
+/// Returns the ratios of the runs of those rows; `None` with fewer than nine, which do not
+/// determine a share of nine of ten.
 pub fn tail(evidence: &Evidence, keep: impl Fn(&TailRow) -> bool) -> Option<Tail> {
     let rows: Vec<&TailRow> = evidence.tails.iter().filter(|row| keep(row)).collect();
     let rank = ((rows.len() as f64 + 1.0) * WITHIN).ceil() as usize;
@@ -45,7 +45,7 @@ mod test {
         let all = tail(&evidence, |_| true).unwrap();
         assert_eq!((all.rows, all.sources), (9, 7));
         assert!(1.0 < all.middle && all.middle < all.high && all.high < 3.0, "{all:?}");
-        // Eight runs cannot say what nine of ten do.
+        // Eight runs do not determine a share of nine of ten.
         assert_eq!(tail(&evidence, |row| row.source != "openzfs-16993"), None);
         let within = |row: &&TailRow| row.p99_us / row.mean_us <= all.high;
         assert_eq!(evidence.tails.iter().filter(within).count(), 9);

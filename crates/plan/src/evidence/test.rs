@@ -12,7 +12,7 @@ fn every_row_has_an_answer_and_a_source() {
     }
 }
 
-/// Most that the medians of the classes that miss their bar may be off.
+/// Maximum median errors of the classes that miss their criterion.
 const OFF: [(Class, f64); 1] = [(Class::Flushed, 0.56)];
 
 #[test]
@@ -28,17 +28,17 @@ fn each_row_is_asked_from_the_others() {
              {covered_without_publisher:.3} without the publisher, {width:.1} wide"
         );
     }
-    // What a flush takes is the firmware's, and drives without a figure differ tenfold: this class
-    // is off by more than is aimed at, and holds as it says.
+    // The time of a flush depends on the firmware, and drives without a figure differ tenfold: this
+    // class has a greater error than intended, and the coverage that it reports.
     let missed: Vec<_> = asked.classes.iter().filter(|class| !class.met).collect();
     let known = |total: &&Total| {
         OFF.iter().any(|(class, off)| total.class == Some(*class) && total.median <= *off)
     };
     assert!(missed.iter().all(known), "{missed:?}");
     assert!(missed.iter().all(|total| (0.65..=0.95).contains(&total.covered)), "{missed:?}");
-    // What is recalled never counts.
+    // A recalled row never counts.
     assert_eq!(asked.rows.len() + asked.recalled, Evidence::shipped().rows.len());
-    // A publisher that was left out taught nothing: one outlier changes the others, not itself.
+    // A publisher that was left out has no effect: one outlier changes the others, not itself.
     let mut all = shipped().to_vec();
     let before = learn(&all, all[1].alike, |other| other.source != all[1].source);
     all[1].residual = 9.0;
@@ -46,7 +46,7 @@ fn each_row_is_asked_from_the_others() {
     assert_eq!(before, after);
 }
 
-/// Whether there is one left, which is taken.
+/// Returns whether there is one left, and decrements it.
 fn counts_down(left: &mut usize) -> bool {
     let had = *left > 0;
     *left = left.saturating_sub(1);
@@ -75,7 +75,7 @@ fn a_class_without_rows_learns_nothing_and_a_small_one_says_so() {
         .collect();
     let wire = learn(&some, sure_of(Class::WireBound), |_| true).unwrap();
     assert!(wire.pooled && wire.rows == 2, "{wire:?}");
-    // The middle is inside its ends, in every class.
+    // The middle is between its ends, in every class.
     for class in Class::ALL {
         let Some(learned) = learn(all, sure_of(class), |_| true) else { continue };
         let (low, middle, high) = interval(&learned);
@@ -129,12 +129,12 @@ fn erasure_codes_cost_what_they_read_and_write() {
     let code = "erasure = '4+2'\n";
     // Data and two parities are read at 3.3M and written at 640K, on one of 48 drives at a time.
     near(iops(code, 0).unwrap(), 48.0 / (3.0 / 3.3e6 + 3.0 / 640e3));
-    // Whole stripes are six chunks for four; reads are as without.
+    // Whole stripes are six chunks for four; reads are unchanged.
     let stripes = iops("erasure = '4+2'\nsequential = true\n", 0).unwrap();
     near(stripes, 48.0 * 640e3 / 1.5);
     let reads = iops("", 100).unwrap();
     near(iops(code, 100).unwrap(), reads);
-    // A sixth of the data is worked out from four chunks of five hosts.
+    // A sixth of the data is reconstructed from four chunks of five hosts.
     let down = iops("erasure = '4+2'\ndown_hosts = 1\n", 100).unwrap();
     let drives = 40.0 / 48.0 / (5.0 / 6.0 + 4.0 / 6.0);
     assert!((0.9..1.1).contains(&(down / reads / drives)), "{down} of {reads}");
@@ -174,8 +174,8 @@ fn a_rebuild_takes_time_from_the_drives_and_some_itself() {
     assert!(error.contains("nothing to rebuild from"), "{error}");
 }
 
-/// What a rebuild takes is held against one that is there: long reads that come by themselves and
-/// keep a drive busy for three tenths of its time.
+/// A rebuild is compared with a simulated one: large reads that arrive independently and keep a
+/// drive busy for three tenths of its time.
 #[test]
 fn a_rebuild_leaves_what_a_simulated_one_leaves() {
     use model::{Class as Way, Network, Run, Service, Station, simulate};
@@ -207,7 +207,7 @@ fn bytes_of_writes_count_between_4_and_128_kib() {
     };
     let (short, middle, long) = (iops("4k"), iops("8k"), iops("128k"));
     assert!(middle < short * 0.95 && middle > short / 2.0, "{short}, {middle}, {long}");
-    // Bytes a second by the logarithm of the length: 8 KiB are one step of five.
+    // Bytes per second are linear in the logarithm of the size: 8 KiB are one step of five.
     let bytes = short * (long * 32.0 / short).powf(0.2);
     assert!((middle * 2.0 / bytes - 1.0).abs() < 0.02, "{middle} for {}", bytes / 2.0);
 }
@@ -278,7 +278,7 @@ fn what_arrives_waits_as_theory_says() {
         crate::predict::arriving(&bill, 1.0).unwrap(),
         crate::predict::arriving(&bill, 17_500.0).unwrap(),
     );
-    // 65 us when idle; half busy, its queue adds as much again as its service of 1/35,000 s.
+    // 65 us when idle; half busy, the queue adds as much again as the service time of 1/35,000 s.
     assert!((slow.response_s / 65e-6 - 1.0).abs() < 0.01, "{slow:?}");
     assert!((fast.response_s - slow.response_s - 1.0 / 35e3).abs() < 1e-6, "{fast:?}");
     assert!((fast.uses[0].utilisation - 0.5).abs() < 0.01);
@@ -317,8 +317,8 @@ fn a_publisher_weighs_as_much_with_one_row_as_with_five() {
         all.push(made(90, "blind", 0.0, Some(0.2)));
         learn(&all, sure_of(Class::DriveAtLimit), |_| true).unwrap().half
     };
-    // Ten publishers at hand, a quarter each, one that was asked blind, and one to come: 0.8 of 4.5
-    // is beyond all of them, however often the farthest says it.
+    // Ten known publishers with a quarter each, one that was predicted blind, and one to come: 0.8
+    // of 4.5 is beyond all of them, however many rows the farthest has.
     let (one, five) = (halves(1), halves(5));
     assert!((one - five).abs() < 1e-9 && (one - 0.5).abs() < 1e-9, "{one}, {five}");
     let alone = [made(0, "a", 0.1, None), made(1, "b", 0.3, None)];
@@ -338,14 +338,16 @@ fn a_kind_of_few_publishers_is_as_wide_as_its_own_errors_in_their_scale() {
         residual,
         asked_blind: Some(residual),
     };
-    // Forty of one server, evenly off by up to 0.4, and five clusters off ten times as far.
+    // Forty of one server, with uniform errors of up to 0.4, and five clusters with errors ten
+    // times as large.
     let mut all: Vec<Sample> =
         (1..=40).map(|n| made(n, Class::Array, 0.01 * n as f64 * [1.0, -1.0][n % 2])).collect();
     all.extend((1..=5).map(|n| made(40 + n, Class::Cluster, 0.8 * n as f64 * [1.0, -1.0][n % 2])));
     let half = |class| learn(&all, sure_of(class), |_| true).unwrap().half;
     let (array, cluster) = (half(Class::Array), half(Class::Cluster));
     assert!((0.32..0.36).contains(&array), "{array}");
-    // Its own mean is 2.4; the ranks are those of all 45, not the last of five, which is 4.
+    // The clusters' own mean is 2.4; the ranks are those of all 45, not the last of five, which is
+    // 4.
     assert!((cluster / array / (2.4 / 0.205) - 1.0).abs() < 1e-6, "{cluster} for {array}");
     assert!(cluster < 4.0);
 }

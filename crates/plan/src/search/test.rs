@@ -19,7 +19,7 @@ fn a_million_reads() {
     let catalogue = Catalogue::shipped();
     let found = search(&goal(1.0), &catalogue);
     let of = |drive: &str| found.candidates.iter().find(|c| c.drive == drive);
-    // Ratings alone: 29 SSDs, two P4800X, one P5800X, six of the cards of 1.2 TB.
+    // By ratings alone: 29 SSDs, two P4800X, one P5800X, six of the cards of 1.2 TB.
     assert_eq!(of("x25-m").unwrap().drives, 29);
     assert_eq!(of("p4800x-375").unwrap().drives, 2);
     assert_eq!(of("p5800x-800").unwrap().drives, 1);
@@ -29,11 +29,11 @@ fn a_million_reads() {
     let reason = |drive: &str| &found.refused.iter().find(|one| one.drive == drive).unwrap().reason;
     assert!(reason("sas-15k-73").contains("4000 drives"), "{}", reason("sas-15k-73"));
     assert!(found.refused.iter().any(|one| one.reason.contains("read_iops of")));
-    // Where no price is known, the one that would match the cheapest is told.
+    // If no price is known, the one that would match the cheapest is reported.
     let p5800x = of("p5800x-800").unwrap();
     let cheapest = found.candidates.iter().filter_map(|c| c.price).min_by(f64::total_cmp);
     assert_eq!((p5800x.price, p5800x.break_even), (None, cheapest));
-    // Everything that the list calls unbeaten is.
+    // Some candidates are Pareto-optimal, and some are not.
     assert!(found.candidates.iter().any(|c| c.pareto));
     assert!(found.candidates.iter().any(|c| !c.pareto));
 }
@@ -77,7 +77,7 @@ fn spreads_evenly() {
     assert_eq!(spread("a", 4, "d", 2).len(), 1);
 }
 
-/// Parts of round numbers: two drives on an adapter of four ports, a card, and two servers.
+/// Parts with round figures: two drives on an adapter of four ports, a card, and two servers.
 const ROUND: &str = r#"
 [source.s]
 title = "made for arithmetic"
@@ -156,7 +156,8 @@ fn round(more: &str) -> Catalogue {
     catalogue
 }
 
-/// Reads of 4 KiB, 32 in flight on each drive, so that a lone one does what it is rated.
+/// Returns a goal of reads of 4 KiB, 32 in flight on each drive, so that a single drive reaches its
+/// rating.
 fn wanted(iops: f64, server: Option<&str>) -> Goal {
     let server = server.map(str::to_owned);
     Goal { iops, server, adapter: Some("hba".to_owned()), ..goal(1.0) }
@@ -171,7 +172,7 @@ fn of<'a>(found: &'a Found, drive: &str) -> &'a Candidate {
     found.candidates.iter().find(|c| c.drive == drive).unwrap_or_else(|| panic!("{}", reason()))
 }
 
-/// What was refused does what its reason says it can, and no more.
+/// Asserts that a refused drive does the IOPS that its reason gives, and no more.
 fn assert_relaxed(goal: &Goal, catalogue: &Catalogue, drive: &str) {
     let within = refused(&search(goal, catalogue), drive).within.clone().unwrap();
     assert!(within.iops < goal.iops);
@@ -192,9 +193,9 @@ fn bays_and_slots_by_hand() {
     let quick = of(&found, "quick");
     assert_eq!((quick.drives, quick.cards), (2, 1));
     assert_eq!((quick.price, quick.power), (Some(900.0), Some(26.0)));
-    // The quick ones are less of all three: nothing beats them, and they beat the cheap ones.
+    // The quick ones are lower in all three: nothing beats them, and they beat the cheap ones.
     assert!(quick.pareto && !best.pareto);
-    // Cards of their own take a slot each: 600K / 250K is three of them, and there are two slots.
+    // Drives that are cards use a slot each: 600K / 250K is three of them, and there are two slots.
     let card = refused(&found, "card");
     assert_eq!(card.reason, "3 cards so far in the 2 slots of box");
     let within = card.within.as_ref().unwrap();
@@ -208,7 +209,7 @@ fn bays_and_slots_by_hand() {
     assert_eq!((within.drives, within.cards, (within.iops / 1e3).round()), (6, 2, 600.0));
     assert_relaxed(&more, &catalogue, "cheap");
     assert_relaxed(&more, &catalogue, "card");
-    // What comes nearest is told first: 600K of the cheap ones before 500K of the cards.
+    // The nearest is reported first: 600K of the cheap ones before 500K of the cards.
     let order: Vec<&str> = found.refused.iter().map(|one| one.drive.as_str()).collect();
     assert_eq!(order, ["cheap", "card"]);
 }
@@ -219,7 +220,7 @@ fn lanes_by_hand() {
     // 2M / 250K = 8 cards of 4 lanes: all 32.
     let found = search(&wanted(2e6, Some("board")), &catalogue);
     assert_eq!((of(&found, "card").drives, of(&found, "card").cards), (8, 8));
-    // 2.1M takes a ninth, and so 36 lanes.
+    // 2.1M needs a ninth, and so 36 lanes.
     let more = wanted(2.1e6, Some("board"));
     let found = search(&more, &catalogue);
     let card = refused(&found, "card");
@@ -249,7 +250,8 @@ fn money_and_power_by_hand() {
     let card = refused(&found, "card");
     assert_eq!(card.reason, "its price is not known, so no limit can be kept");
     assert_eq!((card.relax.as_str(), &card.within), ("--parts FILE with the price of card", &None));
-    // A watt less, and the five fall: four fit, on two adapters, with 4 x 5 W + 2 x 10 W = 40 W.
+    // With one watt less the five exceed the limit: four fit, on two adapters, with 4 x 5 W + 2 x
+    // 10 W = 40 W.
     let goal = limited(None, Some(44.0));
     let found = search(&goal, &catalogue);
     let cheap = refused(&found, "cheap");
@@ -258,7 +260,7 @@ fn money_and_power_by_hand() {
     let within = cheap.within.as_ref().unwrap();
     assert_eq!((within.drives, (within.iops / 1e3).round()), (4, 400.0));
     assert_relaxed(&goal, &catalogue, "cheap");
-    // No money for either: a dollar is missing.
+    // The budget is one dollar too low for either.
     let goal = limited(Some(899.0), None);
     let found = search(&goal, &catalogue);
     assert!(found.candidates.is_empty(), "{:?}", found.candidates);
@@ -274,7 +276,7 @@ fn money_and_power_by_hand() {
 #[test]
 fn the_processor_by_hand() {
     let catalogue = round("");
-    // Four cores at 8 us: 500K and no more, whatever the drives.
+    // Four cores at 8 us: 500K at most, whatever the drives.
     let goal = Goal { software: Some("stack".to_owned()), ..wanted(600e3, Some("box")) };
     let found = search(&goal, &catalogue);
     assert!(found.candidates.is_empty());
@@ -287,8 +289,8 @@ fn the_processor_by_hand() {
 
 #[test]
 fn an_adapter_for_each_drive_where_it_is_the_slower() {
-    // 500K takes three adapters of 200K, and a drive on each, though two drives of 300K would be
-    // quick enough.
+    // 500K needs three adapters of 200K, and a drive on each, though two drives of 300K would be
+    // fast enough.
     let slow = ROUND.replace("id = \"hba\"\nname", "id = \"slow\"\nname");
     let part = slow[slow.find("[[part]]\nid = \"slow\"").unwrap()..].to_owned();
     let part = part[..part.find("[[part]]\nid = \"box\"").unwrap()].to_owned();
@@ -300,7 +302,7 @@ fn an_adapter_for_each_drive_where_it_is_the_slower() {
     let found = search(&goal, &catalogue);
     let quick = of(&found, "quick");
     assert_eq!((quick.drives, quick.cards, quick.limit.as_str()), (3, 3, "adapters"));
-    // And without one nothing of SATA can be had.
+    // Without an adapter no SATA drive can be used.
     let none = search(&Goal { adapter: None, ..goal }, &catalogue);
     assert_eq!(refused(&none, "quick").relax, "--adapter PART");
 }
@@ -315,7 +317,7 @@ fn rack_units_by_hand() {
     let goal = crate::compare::Equal::Iops(2.8e6);
     let found = crate::compare::compare(&bills, goal, (10, 1)).unwrap();
     let of = |name: &str| found.alternatives.iter().find(|one| one.name == name).unwrap();
-    // Six drives in 2 U: 600K, or what two adapters like others let through, 1.45M. 2.8M takes five
+    // Six drives in 2 U: 600K, or 1.45M, the limit of two adapters like others. 2.8M needs five
     // boxes of the one, 10 U, or two of the other, 4 U.
     for (name, systems, units, each) in [("cheap", 5.0, 10.0, 300e3), ("quick", 2.0, 4.0, 726e3)] {
         let one = of(name);
@@ -339,7 +341,7 @@ fn each_candidate_says_how_sure_its_figures_are() {
     }
 }
 
-/// `examples/plan_speed.rs` times such a search.
+/// The time of such a search is measured by `examples/plan_speed.rs`.
 #[test]
 fn more_than_150_drives_are_looked_through() {
     let catalogue = Catalogue::shipped();

@@ -1,6 +1,6 @@
-//! Parts of a system without shared stations are simulated on all cores: hosts, and drives of a
-//! profile without shared stages. Each has its own random streams, so any number of threads gives
-//! the same bits.
+//! Parallel simulation of parts without shared stations on all cores: hosts, and drives of a
+//! profile without shared stages. Each has its own random streams, so any number of threads results
+//! in the same bits.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,13 +15,13 @@ use volume::delay::simulated;
 use super::Drive;
 use super::parts::Parts;
 
-/// The machines that a system is made of.
+/// Machines of a system.
 pub(super) enum Machines {
-    /// Drives of a profile in one.
+    /// All drives of a profile in one machine.
     Together(Profile, u32),
-    /// Each drive by itself.
+    /// One machine per drive.
     Drives(Profile, u32),
-    /// Each host by itself, all with the same parts.
+    /// One machine per host, all with the same parts.
     Hosts(Arc<Mutex<Parts>>, u32),
 }
 
@@ -45,7 +45,7 @@ impl Machines {
         }
     }
 
-    /// In which machine a drive is, and where there.
+    /// Returns the machine of a drive, and the drive's index in it.
     fn place(&self, drive: &Drive) -> (usize, u32) {
         match self {
             Machines::Together(..) => (0, drive.at),
@@ -54,7 +54,8 @@ impl Machines {
         }
     }
 
-    /// One of them, at rest. The first has the chance of the seed, each other one of its own.
+    /// Creates one of the machines, idle. The first has the seed itself, each other one a derived
+    /// seed.
     pub fn make(&self, at: usize, seed: u64) -> Result<Machine, ModelError> {
         let seed = seed.wrapping_add((at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let of_profile = |profile: &Profile, drives: u32| {
@@ -77,7 +78,7 @@ impl Machines {
     }
 }
 
-/// Runs what is prepared, each worker on its drive, on so many threads at most.
+/// Runs a prepared run, each worker on its drive, on at most `threads` threads.
 pub(super) fn run(
     simulation: &Simulation,
     run: &Prepared,
@@ -91,7 +92,7 @@ pub(super) fn run(
         of[machine].push((worker, place, drive.depth));
     }
     let seed = run.spec.seed;
-    // What one thread steps: its lanes, in the order of `of`, on a machine of their own.
+    // Lanes of one thread, in the order of `of`, on a separate machine.
     let make = |at: usize, lanes: &[(usize, u32, u32)]| {
         let machine = machines.make(at, seed).map_err(|e| RunError::Model(e.to_string()))?;
         let machine = Arc::new(machine);
@@ -132,8 +133,8 @@ pub(super) fn run(
     simulation.run_apart(run, used().map(part).collect(), threads, live)
 }
 
-/// Machines, as `load` sees them: each with the numbers of the workers of its lanes, in the order
-/// in which these were made.
+/// Machines as `load` uses them: each with the indices of the workers of its lanes, in the order in
+/// which these were created.
 struct Shared(Vec<(Arc<Machine>, Vec<usize>)>);
 
 impl Storage for Shared {

@@ -25,49 +25,50 @@ use crate::predict::least_sure;
 use crate::system::{PlanError, rests_on};
 use catalogue::Kind;
 
-/// The stage of a profile that is the host's cores.
+/// Name of the profile's stage for the host's cores.
 pub const PROCESSOR: &str = "processor";
 
-/// A system to be run in virtual time: a [`Runner`] of specs whose workers drive its
+/// A system for simulation in virtual time: a [`Runner`] of specs whose workers drive its
 /// [`drives`](Simulator::drives), each named by the worker's `uri`.
 pub struct Simulator {
     system: System,
     drives: Vec<Drive>,
     /// Ends a run early.
     pub stop: Stop,
-    /// Most threads; `None` for as many as this process has cores. They change no bit of a result.
+    /// Maximum number of threads; `None` for as many as this process has cores. The number does not
+    /// change any bit of a result.
     pub threads: Option<usize>,
 }
 
-/// How the times of a profile are known: fitted to runs, or supposed by whoever wrote it.
+/// Returns the kind of a profile's times: fitted to runs, or guessed by its author.
 pub fn kind(profile: &Profile) -> Kind {
     if profile.calibration.is_some() { Kind::Fit } else { Kind::Guess }
 }
 
-/// What is simulated.
+/// Simulated system.
 enum System {
-    /// So many drives of a profile.
+    /// Drives of a profile, with their number.
     Profile(Profile, u32),
     /// A bill of material.
     Bill(Box<Bill>),
 }
 
-/// Something that workers drive: a drive, or a port.
+/// A unit that workers drive: a drive, or a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drive {
-    /// As "drive 0.1.3": group, card, number.
+    /// Name, such as "drive 0.1.3": group, card, number.
     pub name: String,
-    /// Which host it is in.
+    /// Index of its host.
     host: u32,
-    /// Its place in the machine of its host.
+    /// Index in the machine of its host.
     at: u32,
-    /// Most I/Os in it at once.
+    /// Maximum number of I/Os in the drive at once.
     depth: u32,
 }
 
-/// What I/Os cost the processor.
+/// CPU time of I/Os.
 struct Cores {
-    /// How many there are; 0 if nothing is known.
+    /// Number of cores; 0 if unknown.
     count: u32,
     /// Core seconds of one I/O, and of one byte.
     read: (f64, f64),
@@ -78,32 +79,32 @@ struct Cores {
 struct Motion {
     machines: apart::Machines,
     cores: Cores,
-    /// The least sure kind of the figures that it is made of.
+    /// Least certain kind of its figures.
     kind: Kind,
-    /// What was left out or taken for granted, in words.
+    /// Omissions and assumptions, as text.
     remarks: Vec<String>,
 }
 
-/// Why nothing can be simulated.
+/// Reason why nothing can be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulateError {
-    /// The bill.
+    /// Error of the bill.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The stations.
+    /// Error of the stations.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// What is asked of it.
+    /// Error of the workload.
     #[error("{0}")]
     Access(String),
 }
 
 impl Simulator {
-    /// So many drives of a profile.
+    /// Creates a simulator of the given number of drives of a profile.
     ///
     /// # Errors
     ///
-    /// [`SimulateError::Access`] for no drives or more than a network takes.
+    /// [`SimulateError::Access`] for no drives or more than a network supports.
     pub fn of_profile(profile: &Profile, drives: u32) -> Result<Simulator, SimulateError> {
         if !(1..=crate::bill::DEVICES_MAX).contains(&drives) {
             let max = crate::bill::DEVICES_MAX;
@@ -120,11 +121,12 @@ impl Simulator {
         })
     }
 
-    /// A bill of material. Its own work is not asked for: runs say theirs.
+    /// Creates a simulator of a bill of material. The bill's own workload is not used: runs define
+    /// theirs.
     ///
     /// # Errors
     ///
-    /// [`SimulateError::Plan`] when a figure is missing.
+    /// [`SimulateError::Plan`] if a figure is missing.
     pub fn of_bill(bill: &Bill) -> Result<Simulator, SimulateError> {
         let one = parts::drives(bill)?.0;
         let hosts = bill.setup.up();
@@ -147,12 +149,12 @@ impl Simulator {
         Ok(Simulator { system, drives, stop: Stop::default(), threads: None })
     }
 
-    /// What workers can drive, in order.
+    /// Returns the drives that workers can use, in order.
     pub fn drives(&self) -> &[Drive] {
         &self.drives
     }
 
-    /// What its percentiles rest on; `None` if on nothing.
+    /// Returns the source of the profile's percentiles; `None` without one.
     pub fn calibrated(&self) -> Option<&str> {
         match &self.system {
             System::Profile(profile, _) => profile.scatter_is_known(),
@@ -160,19 +162,20 @@ impl Simulator {
         }
     }
 
-    /// Whether all figures are there for what is asked of it.
+    /// Checks that all figures for the workload are known.
     ///
     /// # Errors
     ///
-    /// [`SimulateError`] as of a run.
+    /// [`SimulateError`] of a run.
     pub fn check(&self, accesses: &[&Access]) -> Result<(), SimulateError> {
         let accesses: Vec<(&Access, u32)> = accesses.iter().map(|access| (*access, 1)).collect();
         self.start(&accesses, true)?.machines.make(0, 0)?;
         Ok(())
     }
 
-    /// The seed of a run, made of the one that was asked for and of what is run. Runs of a sweep
-    /// that drew the same times would all be off by the same, and a fit to them sure of it.
+    /// Returns the seed of a run, derived from the configured one and from the run's content. Runs
+    /// of a sweep that drew the same times would all have the same error, and a fit to them would
+    /// be too certain.
     fn own_seed(&self, spec: &RunSpec) -> u64 {
         let mut text = String::new();
         if let System::Profile(profile, _) = &self.system {
@@ -186,7 +189,7 @@ impl Simulator {
         text.bytes().fold(spec.seed, next)
     }
 
-    /// The system at rest, ready for these accesses, each with its I/Os in flight on a drive.
+    /// Returns the idle system, ready for these accesses, each with its queue depth on a drive.
     /// Drives of a profile may be `apart` if none of their stages is shared.
     fn start(&self, accesses: &[(&Access, u32)], apart: bool) -> Result<Motion, SimulateError> {
         if accesses.iter().any(|(access, _)| access.trace.is_some()) {
@@ -223,7 +226,7 @@ impl Simulator {
 }
 
 impl Runner for Simulator {
-    /// Percentiles stay in the result only if the drives are calibrated.
+    /// Runs the simulation. Percentiles remain in the result only if the drives are calibrated.
     fn run(&mut self, mut run: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
         let asked = run.spec.seed;
         run.spec.seed = self.own_seed(&run.spec);
@@ -262,8 +265,8 @@ impl Runner for Simulator {
     }
 }
 
-/// Shares of several accesses, by the I/Os that each of them had: a plan's mean counts a worker of
-/// few I/Os like one of many.
+/// Weighs the shares of several accesses by the I/Os of each: a plan's mean counts a worker with
+/// few I/Os like one with many.
 fn weigh(result: &mut RunResult, spec: &RunSpec) {
     let each = || result.workers.iter().zip(&spec.workers);
     let all: f64 = each().map(|(done, _)| done.iops).sum();
@@ -278,9 +281,9 @@ fn weigh(result: &mut RunResult, spec: &RunSpec) {
     (result.job.read_percent, result.job.random_percent) = (reads, random);
 }
 
-/// Each access once, with the most I/Os that its workers have in flight on a drive: of how many a
-/// drive can choose decides what one takes. What comes at a rate does not wait in a queue of its
-/// own.
+/// Returns each access once, with the maximum queue depth of its workers on a drive: the number of
+/// I/Os that a drive can choose from determines the time of one. I/Os at a rate do not wait in a
+/// separate queue.
 fn in_flight(workers: &[WorkerSpec]) -> Vec<(&Access, u32)> {
     let mut accesses: Vec<(&Access, u32)> = Vec::new();
     for access in workers.iter().map(|worker| &worker.workload.access) {
@@ -300,8 +303,7 @@ fn in_flight(workers: &[WorkerSpec]) -> Vec<(&Access, u32)> {
     accesses
 }
 
-/// A view that is told how the numbers are known, and shown percentiles only if they mean
-/// something.
+/// A view that receives the kind of the numbers, and percentiles only if they mean something.
 struct Seen<'a> {
     live: &'a mut dyn Live,
     percentiles: bool,
@@ -331,7 +333,7 @@ impl Live for Seen<'_> {
 }
 
 impl Cores {
-    /// What the stage of a profile says that is the processor, if there is one.
+    /// Returns the CPU times of a profile's processor stage, if there is one.
     fn of_profile(profile: &Profile) -> Cores {
         let processor = profile.stages.iter().find(|stage| stage.name == PROCESSOR);
         let cost = |op: Op| {
@@ -345,7 +347,7 @@ impl Cores {
         Cores { count, read: cost(Op::Read), write: cost(Op::Write) }
     }
 
-    /// By the utilisation law, which holds for any distribution.
+    /// Returns the CPU usage by the utilisation law, which holds for any distribution.
     fn used(&self, result: &RunResult) -> Cpu {
         let Cores { count, read, write } = *self;
         if count == 0 {
@@ -360,7 +362,7 @@ impl Cores {
     }
 }
 
-/// Takes away what depends on distributions that nobody has measured. Means stay.
+/// Removes figures that depend on distributions which were not measured. Means remain.
 fn withhold_percentiles(result: &mut RunResult) {
     let clear = |latency: &mut Latency| {
         *latency = Latency { mean: latency.mean, ..Latency::default() };
@@ -395,7 +397,7 @@ fn withhold_percentiles(result: &mut RunResult) {
     result.class = Class::of(&result.checks);
 }
 
-/// Follows a route to all its visits, whatever holds or forks on the way.
+/// Visits all stations of a route, including those within holds and forks.
 pub(crate) fn for_each_stop(route: &mut [Step], each: &mut impl FnMut(&mut Vec<StationId>)) {
     for step in route {
         match step {

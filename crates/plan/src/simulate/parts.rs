@@ -11,29 +11,30 @@ use super::{Cores, Drive, for_each_stop};
 use crate::bill::{Bill, Work};
 use crate::system::{Input, PlanError, System, Tweak, is_flush};
 
-/// More than any queue: what a class then has in flight is what its drive takes.
+/// Queue depth above any queue: the number of I/Os of a class in flight is then its drive's
+/// maximum.
 const DEEP: u32 = 65_536;
-/// Stations where nobody waits are all the same one.
+/// Station for all visits without a queue.
 const DELAY: StationId = StationId(0);
 
-/// A bill, ready to be asked what an I/O takes.
+/// A bill, prepared for the times of single I/Os.
 pub(super) struct Parts {
     bill: Bill,
     stations: Network,
     names: HashMap<String, StationId>,
-    /// Routes of all classes for an operation and length, in the stations above.
+    /// Routes of all classes for an operation and size, over the stations above.
     routes: HashMap<(bool, u32), Vec<Vec<Step>>>,
     /// Routes of all classes for a flush.
     flushes: Vec<Vec<Step>>,
-    /// I/Os of an operation and length in flight on a drive.
+    /// Number of I/Os of an operation and size in flight on a drive.
     depths: HashMap<(bool, u32), u32>,
-    /// The figures of all routes, each once.
+    /// Figures of all routes, each once.
     pub inputs: Vec<Input>,
     pub remarks: Vec<String>,
 }
 
 impl Parts {
-    /// Asks for all accesses at once, so that a missing figure is found before the run.
+    /// Builds the routes of all accesses at once, so that a missing figure is found before the run.
     pub fn new(bill: &Bill, accesses: &[(&Access, u32)]) -> Result<Parts, PlanError> {
         let mean = |of: &dyn Fn(&Access) -> f64| {
             accesses.iter().map(|(access, _)| of(access)).sum::<f64>()
@@ -75,7 +76,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// What a flush takes of each drive: its writes take the rest.
+    /// Returns the routes of a flush on each drive; the writes of the flush are separate.
     fn flush_routes(&mut self) -> Result<Vec<Vec<Step>>, PlanError> {
         let mut bill = self.bill.clone();
         bill.work = Work { flush: Some(1), outstanding: 1, ..bill.work };
@@ -101,12 +102,12 @@ impl Parts {
         Ok(routes.collect())
     }
 
-    /// The routes of all drives for an operation and length.
+    /// Returns the routes of all drives for an operation and size.
     fn routes(&mut self, op: Op, len_bytes: u32) -> Result<&[Vec<Step>], PlanError> {
         let key = (op == Op::Read, len_bytes);
         if !self.routes.contains_key(&key) {
             let size_bytes = f64::from(len_bytes.max(1));
-            // A drive takes as many as its workers have in flight, at most 65,536.
+            // A drive accepts as many I/Os as its workers have in flight, at most 65,536.
             let outstanding = self.depths.get(&key).copied().unwrap_or(1).clamp(1, DEEP);
             self.bill.work = Work { size_bytes, outstanding, ..self.bill.work };
             let tweak = Tweak { only: Some(op), ..Tweak::default() };
@@ -115,7 +116,8 @@ impl Parts {
             let ids = self.places(&network.stations)?;
             let routes = network.classes.into_iter().map(|class| {
                 let mut route = class.route;
-                // Where the other direction is the busy one, it takes no time and waits for nobody.
+                // A visit without time, as where the other direction is the busier one, waits for
+                // no other.
                 route.retain(|step| !matches!(step, Step::Visit(v) if v.service.mean_s == 0.0));
                 for_each_stop(&mut route, &mut |at| {
                     at.iter_mut().for_each(|at| *at = ids[at.0 as usize]);
@@ -136,7 +138,7 @@ impl Parts {
         }
     }
 
-    /// Where stations of another build of the bill stand here.
+    /// Returns the ids here of stations from another build of the bill.
     fn places(&mut self, stations: &[Station]) -> Result<Vec<StationId>, PlanError> {
         let mut ids = Vec::new();
         for station in stations {
@@ -162,7 +164,7 @@ impl Parts {
         Ok(ids)
     }
 
-    /// What I/Os of mean length cost the cores; exact for one length.
+    /// Returns the CPU time of I/Os of mean size; exact for a single size.
     pub fn cores(&self, accesses: &[(&Access, u32)]) -> Cores {
         let Some(processor) = self.names.get("processor") else {
             return Cores { count: 0, read: (0.0, 0.0), write: (0.0, 0.0) };
@@ -188,12 +190,12 @@ impl Parts {
         Cores { count, read: mean(Op::Read), write: mean(Op::Write) }
     }
 
-    /// The stations of a host.
+    /// Returns the stations of a host.
     pub fn stations(&self) -> Network {
         self.stations.clone()
     }
 
-    /// The way of an I/O through them.
+    /// Returns the route of an I/O through the stations.
     pub fn way(&mut self, way: Way) -> Result<Vec<Step>, ModelError> {
         let Way { drive, op, len_bytes } = way;
         if let Some(route) = self.flushes.get(drive as usize).filter(|_| op == Op::Flush) {
@@ -203,18 +205,18 @@ impl Parts {
         let before = self.stations.stations.len();
         let routes = self.routes(op, len_bytes).map_err(as_model)?;
         let route = routes[drive as usize].clone();
-        // Stations follow from the bill, not from lengths: all were there at the start.
+        // Stations follow from the bill, not from sizes: all existed at the start.
         debug_assert_eq!(before, self.stations.stations.len());
         Ok(route)
     }
 }
 
-/// Whether some of its I/Os are flushes.
+/// Returns whether some of its I/Os are flushes.
 fn flushes(access: &Access) -> bool {
     access.flush_every > 0 || access.lines.iter().any(|line| line.flush_percent > 0.0)
 }
 
-/// The most I/Os of each operation and length in flight on a drive.
+/// Returns the maximum number of I/Os of each operation and size in flight on a drive.
 fn depths(accesses: &[(&Access, u32)]) -> HashMap<(bool, u32), u32> {
     let mut depths: HashMap<(bool, u32), u32> = HashMap::new();
     for (access, depth) in accesses {
@@ -230,7 +232,7 @@ fn depths(accesses: &[(&Access, u32)]) -> HashMap<(bool, u32), u32> {
     depths
 }
 
-/// What workers can drive, and what was left out or taken for granted.
+/// Returns the drives that workers can use, with the omissions and assumptions.
 pub(super) fn drives(bill: &Bill) -> Result<(Vec<Drive>, Vec<String>), PlanError> {
     let mut bill = bill.clone();
     (bill.work.outstanding, bill.setup.in_flight) = (DEEP, None);

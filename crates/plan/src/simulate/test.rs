@@ -1,4 +1,4 @@
-//! Bills and profiles in virtual time, against theory.
+//! Bills and profiles in virtual time, compared with theory.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::predict::predict;
 use crate::system::Tweak;
 use catalogue::Catalogue;
 
-/// Whether it was shown a percentile.
+/// True if a percentile was shown.
 struct Viewer(bool);
 
 impl Live for Viewer {
@@ -25,7 +25,7 @@ impl Live for Viewer {
     fn end(&mut self) {}
 }
 
-/// One worker for each drive.
+/// Runs one worker for each drive.
 pub(crate) fn run(simulator: Simulator, workload: &Workload, seconds: f64) -> RunResult {
     run_seed(simulator, workload, seconds, 1)
 }
@@ -39,7 +39,7 @@ pub(crate) fn run_seed(
     run_all(simulator, std::slice::from_ref(workload), seconds, seed)
 }
 
-/// I/Os per second of one worker for each workload on each drive, workload by workload.
+/// Returns the IOPS of one worker for each workload on each drive, workload by workload.
 pub(crate) fn rates(bill: &Bill, workloads: &[Workload], seconds: f64) -> Vec<f64> {
     let result = run_all(Simulator::of_bill(bill).unwrap(), workloads, seconds, 1);
     result.workers.iter().map(|worker| worker.iops).collect()
@@ -118,7 +118,7 @@ fn a_bill_does_what_theory_says() {
         if let (Some(percent), Some(share)) = (found.cpu.host_percent, theory.processor) {
             assert!(near(percent, share * 100.0, 0.03), "{name}: {percent} for {share}");
         }
-        // One at a time needs the latency of a lone I/O: a guess, where a rating need not be.
+        // A queue depth of 1 needs the latency of a lone I/O: a guess, where a rating need not be.
         assert_eq!(found.origin, Origin::Simulated, "{name}");
         assert!(found.kind >= Some(theory.kind), "{name}: {:?}", found.kind);
     }
@@ -131,9 +131,9 @@ fn a_mix_of_lengths_takes_the_time_of_its_parts() {
     let bill = bill(text);
     let small = workload(4096, 70.0, 256);
     let found = run(Simulator::of_bill(&bill).unwrap(), &small, 0.1);
-    // Its rated mix, though each I/O is either a read or a write.
+    // The rated mix, though each I/O is either a read or a write.
     assert!(near(found.totals.iops, 720e3, 0.02), "{}", found.totals.iops);
-    // Half of it at twenty times the length: bytes limit, and the mean time is that of both.
+    // Half of the I/Os at a greater size: bytes limit, and the mean time is that of both.
     let mut both = workload(4096, 100.0, 64);
     let long =
         job::spec::Line { share_percent: 50.0, ..job::spec::Line::new(1 << 20, 100.0, 100.0) };
@@ -210,7 +210,7 @@ fn flushes_between_writes_take_what_plan_says() {
         let done = found.totals.write.iops;
         let planned = text.replace("read = 0", "read = 0\nflush = 1");
         let planned = crate::predict::predict(&bill(&planned), &Default::default()).unwrap().iops;
-        // A flush is an I/O beside others here, and a part of its write there.
+        // A flush is a separate I/O here, and a part of its write there.
         assert!(near(done, planned, 0.1), "{drive} at {depth}: {done} for {planned}");
     }
 }
@@ -256,7 +256,7 @@ fn one_thread_and_many_simulate_the_same_bits() {
             assert_eq!(on(threads, make(), &workload, 3), one, "{threads} threads");
         }
         assert_ne!(on(2, make(), &workload, 4), one, "the seed decides");
-        // What is alike has its own chance.
+        // Identical drives have their own random numbers.
         assert_ne!(one.workers[0].iops, one.workers[one.workers.len() - 1].iops);
     }
 }
@@ -295,7 +295,7 @@ fn shares_of_several_streams_are_by_their_ios() {
         (said - of_ios).abs() < 0.5 && said < 80.0,
         "{said} of {of_ios}: no mean of 70 and 100"
     );
-    // One access is what was asked.
+    // The mix of a single access is the configured one.
     let alone = run(Simulator::of_bill(&bill(text)).unwrap(), &both[0], 0.1);
     assert_eq!(alone.job.read_percent, 70.0);
 }

@@ -15,7 +15,7 @@ pub struct Theory {
     pub bytes_per_s: f64,
     /// Mean time from issue to done, in seconds.
     pub latency_s: f64,
-    /// How busy each station with a queue is, 0 to 1, the busiest first.
+    /// Utilisation of each station with a queue, 0 to 1, the busiest first.
     pub uses: Vec<(String, f64)>,
 }
 
@@ -23,7 +23,7 @@ pub struct Theory {
 ///
 /// # Errors
 ///
-/// What `model` says; nothing above 512 drives is solved.
+/// Errors of `model`; no more than 512 drives are solved.
 pub fn theory(profile: &Profile, drives: u32, work: &Work) -> Result<Theory, ModelError> {
     if !(1..=DEVICES_MAX).contains(&drives) {
         let problem = format!("{drives} drives: 1 to {DEVICES_MAX} are possible");

@@ -1,6 +1,7 @@
 use super::*;
 
-/// A drive of a million reads and a tenth of writes, 4 TB, 100 us, for 1000 dollars and 20 watts.
+/// Returns a catalogue with a drive of a million reads and a tenth of writes, 4 TB, 100 us, for
+/// 1000 dollars and 20 watts.
 fn catalogue() -> Catalogue {
     let mut catalogue = Catalogue::default();
     catalogue.add("sources", include_str!("../../../catalogue/data/sources.toml")).unwrap();
@@ -51,7 +52,7 @@ fn of<'a>(sizing: &'a Sizing, drive: &str) -> &'a Sized {
 fn hosts_and_drives_by_hand() {
     let parts = catalogue();
     let sizing = size(&need(30e6, 1.0), &parts);
-    // 96 lanes hold 24 drives; 30 million take 30 drives, so two hosts of 15.
+    // 96 lanes suffice for 24 drives; 30 million need 30 drives, so two hosts of 15.
     let new = of(&sizing, "new");
     assert_eq!((new.hosts, new.drives), (2, 15));
     assert_eq!((new.price, new.power, new.height), (Some(30e3), Some(600.0), Some(4.0)));
@@ -93,7 +94,7 @@ fn space_after_parity_spares_copies_and_growth() {
     assert_eq!(of(&found, "new").drives, 15);
     let mut copies = Need { capacity: Some(100e12), ..need(1e6, 1.0) };
     copies.setup.replicas = 3;
-    // 300 TB raw are 75 drives, on four hosts of 24 at the most.
+    // 300 TB raw are 75 drives, on four hosts of 24 at most.
     assert_eq!(
         (of(&size(&copies, &parts), "new").hosts, of(&size(&copies, &parts), "new").drives),
         (4, 19)
@@ -115,8 +116,8 @@ fn still_enough_with_a_host_or_a_drive_down() {
     (one.raid, one.setup.width, one.setup.down.drives) = (Raid::Single, Some(5), 1);
     let found = size(&one, &parts);
     let new = of(&found, "new");
-    // Of d drives one is lost: a share 1 / d of the reads takes four, so that the others do
-    // (d - 1) / (1 + 3 / d) million: 4.2 of seven, 5.09 of eight.
+    // One of d drives is lost: a share 1 / d of the reads needs four, so the others do (d - 1) / (1
+    // + 3 / d) million: 4.2 with seven, 5.09 with eight.
     assert_eq!(new.drives, 8, "{new:?}");
     let parity = Need { raid: Raid::None, ..one };
     let short = size(&parity, &parts);
@@ -132,7 +133,7 @@ fn a_response_time_takes_more_drives() {
     let quick = Need { latency_s: Some(150e-6), ..need(2e6, 1.0) };
     let quick = size(&quick, &parts);
     assert!(of(&quick, "new").drives > 2 && of(&quick, "new").latency_s <= 150e-6);
-    // Nothing is quicker than an idle drive.
+    // Nothing is faster than an idle drive.
     let never = Need { latency_s: Some(90e-6), ..need(2e6, 1.0) };
     let never = size(&never, &parts);
     assert!(never.found.is_empty() && never.short.iter().any(|s| s.reason.contains(" us at")));
@@ -146,7 +147,7 @@ fn a_response_time_takes_more_drives() {
 fn wires_and_limits_are_kept() {
     let parts = catalogue();
     let wired = Need { ports: Some(("ethernet-100".to_owned(), 2)), ..need(20e6, 1.0) };
-    // Two ports pass 5.76 million reads of 4 KiB.
+    // Two ports carry 5.76 million reads of 4 KiB.
     assert_eq!(of(&size(&wired, &parts), "new").hosts, 4);
     let poor = Need { price_max: Some(10e3), ..need(30e6, 1.0) };
     assert!(size(&poor, &parts).found.is_empty());

@@ -1,4 +1,4 @@
-//! What each drive hangs on, where the bill says so: SATA, SAS or PCI Express of a generation.
+//! Bus of each drive, if the bill names one: SATA, SAS or PCI Express of a generation.
 
 use super::Builder;
 use crate::bill::Group;
@@ -13,7 +13,7 @@ pub(super) struct Bus<'a> {
 }
 
 impl<'a> Builder<'a> {
-    /// The link of SATA or SAS of each drive of a group. PCI Express has packets of its own.
+    /// Returns the SATA or SAS link of each drive of a group. PCI Express has packets of its own.
     pub(super) fn bus(&mut self, group: &Group) -> Option<Bus<'a>> {
         let part = Some(self.part(group.bus.as_deref()?));
         let part = part.filter(|part| !part.id.starts_with("pcie"))?;
@@ -26,8 +26,8 @@ impl<'a> Builder<'a> {
         Some(Bus { part, bytes_per_s: symbols * coding / 8.0 * framing })
     }
 
-    /// How long an I/O holds the link of its drive, which carries reads and writes one after the
-    /// other; 0 where nothing is said of it.
+    /// Returns the time for which an I/O occupies the link of its drive, which carries reads and
+    /// writes one after the other; 0 if the bill names none.
     pub(super) fn bus_seconds(&mut self, group: &Group) -> f64 {
         let Some(bus) = self.bus(group) else { return self.lane_seconds(group) };
         self.remark(&format!(
@@ -42,7 +42,8 @@ impl<'a> Builder<'a> {
         (reads * pieces + writes * (before + after)) * length / bus.bytes_per_s
     }
 
-    /// The same of the lanes that an adapter gives each NVMe drive; 0 where it does not say.
+    /// Returns the time on the lanes that an adapter gives each NVMe drive; 0 if it does not
+    /// specify them.
     fn lane_seconds(&mut self, group: &Group) -> f64 {
         let Some(adapter) = group.adapter.as_deref().map(|id| self.part(id)) else { return 0.0 };
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
@@ -68,11 +69,11 @@ impl<'a> Builder<'a> {
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
         let bytes = lane.read_bytes(self.bill.work.size_bytes);
-        // Reads and writes go opposite ways.
+        // Reads and writes use opposite directions.
         (reads + writes * before).max(writes * after) * bytes / lane.packet_bytes_per_s()
     }
 
-    /// The generation of PCI Express that the bill says a drive has, if it does.
+    /// Returns the PCI Express generation that the bill gives a drive, if any.
     pub(super) fn bus_generation(&self, group: &Group) -> Option<f64> {
         let bus = group.bus.as_deref().filter(|_| group.adapter.is_none())?;
         self.part(bus).id.strip_prefix("pcie-")?.parse().ok()

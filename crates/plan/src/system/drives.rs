@@ -9,20 +9,20 @@ use crate::bill::{ANY_CLUSTER, Group, LANES, Raid, View};
 use crate::wire::{self, Pcie};
 use catalogue::Part;
 
-/// Most channels of all drives of a group: as many stations as a network may have.
+/// Maximum number of channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;
-/// What a lone long read gets of the bandwidth of an NVMe drive, beside its latency: five published
-/// runs of 512 KiB to 4 MiB, 0.7 to 0.8.
+/// Share of an NVMe drive's bandwidth that a lone large read gets, in addition to its latency: five
+/// published runs of 512 KiB to 4 MiB, 0.7 to 0.8.
 const LONE: f64 = 0.75;
-/// With so many in flight for each bank of a drive all of them are busy.
+/// Number of I/Os in flight per bank of a drive from which on all banks are busy.
 const FULL: f64 = 4.0;
-/// What a card with a write cache takes to keep a write, in seconds: 50 to 100 us are usual.
+/// Latency of a write in the write cache of an adapter, in seconds: 50 to 100 us are usual.
 const KEPT_S: f64 = 60e-6;
-/// A queue that takes longer than this at the rating hides what a lone I/O takes, in seconds.
+/// Time of a queue at the rating from which on it hides the latency of a lone I/O, in seconds.
 const DEEP_S: f64 = 300e-6;
 
 impl Builder<'_> {
-    /// Cards with their drives.
+    /// Adds cards with their drives.
     pub(super) fn drives(
         &mut self,
         index: usize,
@@ -36,7 +36,7 @@ impl Builder<'_> {
         let depth = self.bill.work.outstanding.min(depth).min(self.commands_each(group));
         let way = self.way_in(index, group)?.or(self.front);
         let daemon_s = self.daemon_seconds();
-        // Nobody waits in a delay, so that one is enough for all drives of the group.
+        // A delay has no queue, so one suffices for all drives of the group.
         let delay = (medium.delay_s > 0.0)
             .then(|| self.network.add_station(Station::delay(format!("media of group {index}"))));
         let hidden = self.hidden(group, drive, &medium);
@@ -51,7 +51,7 @@ impl Builder<'_> {
             let mut slot = None;
             cards.at.extend(passes.map(|stop| stop.at));
             for number in 0..group.drives {
-                // Drives without an adapter are cards, each in a slot of its own.
+                // Drives without an adapter are cards, each in its own slot.
                 let waits = !matches!(hidden, Some(Hidden::Slot(_)));
                 if waits && (number == 0 || adapter.is_none()) {
                     slot = self.slot(group, [index as u32, card, number]);
@@ -94,7 +94,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// The medium, and the flushes that queue in the drive; those that do not are a part of its
+    /// Returns the medium, and the flushes that queue in the drive; other flushes are a part of its
     /// delay.
     fn flushed(
         &mut self,
@@ -111,8 +111,9 @@ impl Builder<'_> {
         })
     }
 
-    /// How many drives an I/O keeps busy at once, where what is in flight is told for all drives:
-    /// those of its mirror, its parities or its copies, and those that a long one is spread over.
+    /// Returns the number of drives that an I/O keeps busy at once, if the queue depth is the total
+    /// of all drives: those of its mirror, its parities or its copies, and those that a large one
+    /// is spread over.
     fn at_once(&self, group: &Group) -> f64 {
         if self.bill.setup.in_flight.is_none() || group.view != View::Rated {
             return 1.0;
@@ -125,14 +126,14 @@ impl Builder<'_> {
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
         let reads = reads * self.pieces(group, drive).0;
         let written = writes * (before + after);
-        // A write cache hands its writes to all drives, however few come at once.
+        // A write cache distributes its writes over all drives, however few arrive at once.
         let waits = if group.write_cache { written / all } else { writes * self.phases(group) };
         let copies = (reads + written) / (self.shares().0 + waits);
         (copies * self.spread(group)).clamp(1.0, all)
     }
 
-    /// Drives that an I/O is spread over, where what is in flight is told for all drives: in
-    /// sequence by its length, and a set of flash takes one apart by its bytes.
+    /// Returns the number of drives that an I/O is spread over, if the queue depth is the total of
+    /// all drives: a sequential one by its size, and one on a RAID set of flash by its bytes.
     fn spread(&self, group: &Group) -> f64 {
         let drive = self.part(group.drive.as_deref().unwrap_or_default());
         let apart = group.raid != Raid::None && !is_disk(drive);
@@ -146,14 +147,14 @@ impl Builder<'_> {
         }
     }
 
-    /// Slots as a resource: arithmetic of the standard.
+    /// Adds slots as a resource: arithmetic of the standard.
     fn slots_told(&mut self, card: &Part, load: Option<Load>) {
         if let Some(load) = load {
             self.resource(format!("slots of {}", card.id), Level::Slot, &[], load);
         }
     }
 
-    /// The daemon that serves a drive, if it takes any time.
+    /// Returns the daemon that serves a drive, if it takes any time.
     fn daemon(&mut self, drive: &str, seconds: f64) -> Option<Stop> {
         let name = format!("of {drive}");
         (seconds > 0.0).then(|| Stop {
@@ -162,7 +163,7 @@ impl Builder<'_> {
         })
     }
 
-    /// The daemons that serve the drives, as one resource.
+    /// Adds the daemons that serve the drives, as one resource.
     fn daemons(&mut self, stations: Vec<StationId>) {
         let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
         let mut named = self.bill.software.as_deref().into_iter().chain(target);
@@ -181,7 +182,7 @@ impl Builder<'_> {
         );
     }
 
-    /// Drives and their adapters, as resources.
+    /// Adds drives and their adapters, as resources.
     fn told(
         &mut self,
         group: &Group,
@@ -204,7 +205,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Long I/Os flow through drive and slot at once: the shorter of both times is hidden.
+    /// Returns the hidden stage of large I/Os, which stream through drive and slot at once: the
+    /// shorter of both times is hidden.
     fn hidden(&self, group: &Group, drive: &Part, medium: &Medium) -> Option<Hidden> {
         let flows = group.adapter.is_none() && group.view == View::Rated;
         if !flows || self.bill.work.size_bytes < LONG || !self.wanted(Level::Slot) {
@@ -214,8 +216,9 @@ impl Builder<'_> {
         Some(if medium.seconds < seconds { Hidden::Medium } else { Hidden::Slot(seconds) })
     }
 
-    /// Stops of a long I/O at an adapter and its slot. It streams through what its drives cannot
-    /// fill, and through the shorter of both: there only its last part waits.
+    /// Returns the stops of a large I/O at an adapter and its slot. The I/O streams through a stage
+    /// that its drives cannot fill, and through the shorter of both: only its last part waits
+    /// there.
     fn passed(
         &self,
         group: &Group,
@@ -241,8 +244,8 @@ impl Builder<'_> {
         [pass(cards, stops[0]), pass(slots, stops[1])]
     }
 
-    /// The slot of an adapter, or of a drive that is a card; `None` if its generation or width is
-    /// not known.
+    /// Returns the slot of an adapter, or of a drive that is a card; `None` if its generation or
+    /// width is unknown.
     fn slot(&mut self, group: &Group, [index, card, number]: [u32; 3]) -> Option<Stop> {
         let part = group.adapter.as_ref().or(group.drive.as_ref())?;
         if !self.wanted(Level::Slot) || (group.adapter.is_none() && group.view == View::Link) {
@@ -282,7 +285,7 @@ impl Builder<'_> {
         slot.read_bytes(self.bill.work.size_bytes) * self.one_way() / slot.packet_bytes_per_s()
     }
 
-    /// Service time of a drive for an I/O.
+    /// Returns the service time of a drive for an I/O.
     fn medium(&mut self, group: &Group, drive: &Part) -> Result<Medium, PlanError> {
         let devices = f64::from(group.devices());
         match group.view {
@@ -322,13 +325,13 @@ impl Builder<'_> {
                 };
                 let passed = 1.0 - self.bill.setup.cache.map_or(0.0, |cache| cache.hit);
                 let seconds = self.at(Level::Drive, devices / law.throughput_per_s(devices));
-                // What a lone I/O takes beyond the time that it keeps others waiting.
+                // Latency of a lone I/O beyond the time that it delays others.
                 let idle = self.idle(group, drive, alone)?;
                 let depth = self.bill.work.outstanding.min(self.commands_each(group));
                 let busy = seconds / self.at_once(group);
                 let delay_s = self.beside(drive, busy, idle, depth) * passed
                     + self.bill.setup.cache.map_or(0.0, |cache| cache.hit * cache.latency_s);
-                // What a rebuild takes of a drive's time, others wait for.
+                // Other I/Os wait for the drive's time that a rebuild uses.
                 let passed = passed / (1.0 - self.bill.setup.rebuild);
                 let decides: &[&str] = match self.bill.work.size_bytes > 4096.0 {
                     true => &["read_bandwidth", "write_bandwidth"],
@@ -339,13 +342,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Latency of an I/O on an idle drive. If unknown, it is that of similar drives, never zero.
+    /// Returns the latency of an I/O on an idle drive. If unknown, it is that of similar drives,
+    /// never zero.
     fn idle(&mut self, group: &Group, drive: &Part, rated: f64) -> Result<f64, PlanError> {
         let (reads, writes) = self.shares();
-        // Where others wait at the rating, what a lone one takes changes nothing.
+        // If others wait at the rating, the latency of a lone I/O has no effect.
         let others = self.bill.work.outstanding.saturating_sub(1);
         let deep = f64::from(others) * rated > DEEP_S || is_disk(drive);
-        // In sequence a disk reads ahead and writes behind: its head is there already.
+        // With sequential I/O an HDD uses read-ahead and write-back: its head is already in
+        // position.
         let streams = is_disk(drive) && self.bill.setup.sequential;
         let carried = self.carried(group, drive);
         let without = |latency: f64| latency - carried.min(latency / 2.0);
@@ -369,7 +374,7 @@ impl Builder<'_> {
             bandwidth.map_or(0.0, |bandwidth| more / bandwidth.min(bus))
         };
         let record = self.records(group).map_or(size, |records| records.bytes);
-        // Behind a slower slot its flash has time enough.
+        // With a slower slot its flash has enough time.
         let slot = self.pcie(group, drive).map_or(0.0, |slot| self.slot_seconds(&slot));
         let lone = others == 0 && drive.interface == "pcie" && slot < rated;
         let share = if lone { LONE } else { 1.0 };
@@ -385,8 +390,8 @@ impl Builder<'_> {
         Ok(reads * read + writes * written)
     }
 
-    /// What 4 KiB take through a drive's own link, which its latency holds already, and the slot
-    /// would add once more.
+    /// Returns the time of 4 KiB on a drive's own link, which is part of its latency already, and
+    /// which the slot would add again.
     fn carried(&self, group: &Group, drive: &Part) -> f64 {
         let direct = group.adapter.is_none() && self.wanted(Level::Slot);
         let own = || {
@@ -400,8 +405,8 @@ impl Builder<'_> {
         own().map_or(0.0, |own| own.read_bytes(4096.0) / own.packet_bytes_per_s())
     }
 
-    /// Latency of a read alone, at its length: between those of 512 B and 4 KiB on a line in the
-    /// logarithm of the length.
+    /// Returns the latency of a lone read, at its size: between those of 512 B and 4 KiB, linear in
+    /// the logarithm of the size.
     fn read_alone(&mut self, drive: &Part) -> Option<f64> {
         let full = self.figure(drive, "read_latency")?;
         let share = (4096.0 / self.bill.work.size_bytes.clamp(512.0, 4096.0)).log2() / 3.0;
@@ -409,12 +414,12 @@ impl Builder<'_> {
         Some(small.map_or(full, |small| full * (small / full).powf(share)))
     }
 
-    /// The delay beside the single server of a rated drive. Random reads hit dies at random, so a
-    /// drive reaches its rating only when most dies are busy; writes go to a buffer, and a SATA
-    /// link is the slower one of a few dies.
+    /// Returns the delay in addition to the single server of a rated drive. Random reads hit random
+    /// dies, so a drive reaches its rating only if most dies are busy; writes go to a buffer, and a
+    /// SATA link is slower than a few dies.
     fn beside(&self, drive: &Part, seconds: f64, idle: f64, depth: u32) -> f64 {
         let least = (idle - seconds).max(0.0);
-        // Long I/Os are spread over many banks, and many in flight leave none of them idle.
+        // Large I/Os are spread over many banks, and a deep queue leaves none of them idle.
         let link_bound = drive.interface == "sata";
         let apart = link_bound || self.shares().0 < 0.5 || self.bill.work.size_bytes >= LONG;
         let full = f64::from(depth) >= FULL * idle / seconds;
@@ -430,18 +435,19 @@ impl Builder<'_> {
 #[derive(Default)]
 struct Passed {
     at: Vec<StationId>,
-    /// What an I/O takes of one that it streams through, in seconds.
+    /// Time of an I/O at a stage that it streams through, in seconds.
     streamed_s: f64,
 }
 
 impl Passed {
-    /// The stop of an I/O that waits there for its `last` part only.
+    /// Returns the stop of an I/O of which only the `last` part waits there.
     fn streamed(&mut self, stop: Stop, last: f64) -> Option<Stop> {
         self.streamed_s = stop.seconds;
         Some(Stop { seconds: stop.seconds * last, ..stop })
     }
 
-    /// As `load`, of slots whose time is hidden from I/Os, `each` of a device.
+    /// Returns the load, like `load`, of slots whose time is hidden from I/Os; `each` is the share
+    /// per device.
     fn load_of(self, hidden: Option<Hidden>, each: f64, count: u32) -> Option<Load> {
         match hidden {
             Some(Hidden::Slot(seconds)) => Some(Load::PerIo(seconds * each)),
@@ -449,7 +455,7 @@ impl Passed {
         }
     }
 
-    /// How busy `count` of them are; `None` without any.
+    /// Returns the load of `count` of them; `None` without any.
     fn load(self, count: u32) -> Option<Load> {
         match self.streamed_s > 0.0 {
             true => Some(Load::PerIo(self.streamed_s / f64::from(count))),
@@ -458,27 +464,27 @@ impl Passed {
     }
 }
 
-/// The stage that a long I/O does not wait for.
+/// Stage that a large I/O does not wait for.
 #[derive(Clone, Copy)]
 enum Hidden {
     /// The medium.
     Medium,
-    /// The slot, which takes so long.
+    /// The slot, with its time in seconds.
     Slot(f64),
 }
 
-/// What the medium of a drive needs for an I/O.
+/// Service of a drive's medium for an I/O.
 struct Medium {
     seconds: f64,
     channels: u32,
     delay_s: f64,
-    /// The quantities that say how fast it is.
+    /// Quantities that determine its rate.
     decides: &'static [&'static str],
 }
 
 impl Medium {
-    /// Adds the stations of one drive and sends its class through them. Where an I/O keeps so many
-    /// drives busy `at_once`, as many are one station that is as much faster.
+    /// Adds the stations of one drive and routes its class through them. If an I/O keeps `at_once`
+    /// drives busy, that many are one station that is faster by this factor.
     fn visit(
         &self,
         builder: &mut Builder,

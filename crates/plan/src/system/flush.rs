@@ -1,9 +1,9 @@
-//! Flushes: what a write waits for until it survives a loss of power.
+//! Flushes: the time that a write waits until it survives a power loss.
 //!
 //! A drive whose cache is protected (`plp = 1`) has nothing to flush, and an adapter with a
-//! protected write cache takes flushes itself. Any other drive writes its cache out. Writers that
-//! come together share flushes: three drives without protection, measured with 1 to 10 writers,
-//! did 1.4 to 2 times as many writes with two of them and 3 times with ten, about the root of n.
+//! protected write cache answers flushes itself. Any other drive writes back its cache. Concurrent
+//! writers share flushes: three drives without protection, measured with 1 to 10 writers, did 1.4
+//! to 2 times as many writes with two of them and 3 times with ten, about the square root of n.
 
 use std::collections::BTreeMap;
 
@@ -15,26 +15,26 @@ use crate::bill::Group;
 use crate::evidence::middle;
 use catalogue::{Kind, Known, Part};
 
-/// What the names of their stations begin with.
+/// Prefix of the names of flush stations.
 const FLUSHES: &str = "flushes of ";
-/// Most writers that share flushes in the model.
+/// Maximum number of writers that share flushes in the model.
 const SHARE_MAX: u32 = 256;
-/// With fewer drives of its maker, those of all makers are asked.
+/// Minimum number of drives of the same maker; with fewer, drives of all makers are used.
 const MAKER_LEAST: usize = 3;
-/// Turns per minute of a disk whose maker does not say.
+/// Default rotational speed of an HDD in rpm.
 const RPM: f64 = 7200.0;
 
-/// What flushes take of each I/O of a drive.
+/// Flushes for each I/O of a drive.
 #[derive(Clone, Copy)]
 pub(super) struct Flush {
-    /// Mean seconds of an I/O, over reads, writes and writes without a flush.
+    /// Mean seconds per I/O, over reads, writes and writes without a flush.
     pub(super) seconds: f64,
-    /// Whether flushes queue in the drive.
+    /// True if flushes queue in the drive.
     pub(super) queues: bool,
 }
 
 impl Flush {
-    /// The station of a drive where flushes take place.
+    /// Returns the station of a drive's flushes.
     pub(super) fn stop(self, builder: &mut Builder, drive: &str) -> Stop {
         let name = format!("{FLUSHES}{drive}");
         let shared = |n: u32| f64::from(n).sqrt();
@@ -45,25 +45,26 @@ impl Flush {
     }
 }
 
-/// The first word of a part's name.
+/// Returns the first word of a part's name.
 fn maker(part: &Part) -> &str {
     part.name.split_whitespace().next().unwrap_or_default()
 }
 
-/// Whether flushes take place at a station of this name.
+/// Returns whether a station of this name is one of flushes.
 pub(crate) fn is_flush(station: &str) -> bool {
     station.starts_with(FLUSHES)
 }
 
 impl Builder<'_> {
-    /// What flushes take of each I/O of a drive; `None` where there are none or they take nothing.
+    /// Returns the flushes for each I/O of a drive; `None` if there are none or they take no time.
     pub(super) fn flush(
         &mut self,
         group: &Group,
         drive: &Part,
     ) -> Result<Option<Flush>, PlanError> {
         let writes = self.shares().1;
-        // Daemons that keep copies acknowledge what their drives have made durable, flush or not.
+        // Daemons that store copies acknowledge writes that their drives have made durable, with or
+        // without a flush.
         let daemons = self.has_daemons();
         let each = match self.bill.work.flush {
             _ if !self.is_flushed(drive) => return Ok(None),
@@ -83,8 +84,8 @@ impl Builder<'_> {
         Ok((seconds > 0.0 || !queues).then_some(Flush { seconds, queues }))
     }
 
-    /// Whether writes to a drive are flushed: as the bill says, or by daemons that keep copies,
-    /// which costs something where the drive is known to have no protection.
+    /// Returns whether writes to a drive are flushed: by the bill, or by daemons that store copies,
+    /// which costs time if the drive is known to have no protection.
     pub(super) fn is_flushed(&self, drive: &Part) -> bool {
         match self.has_daemons() {
             true => drive.value("plp") == Some(0.0),
@@ -92,8 +93,8 @@ impl Builder<'_> {
         }
     }
 
-    /// What a flush adds to a lone write, less than nothing where a write with its flush was
-    /// measured to be quicker than the rated one; and whether flushes queue in the drive.
+    /// Returns the time that a flush adds to a lone write, negative if a write with its flush was
+    /// measured to be faster than the rated one; and whether flushes queue in the drive.
     pub(super) fn one_flush(&mut self, drive: &Part) -> Result<(f64, bool), PlanError> {
         if drive.interface == "network" {
             self.remark(&format!(
@@ -105,7 +106,8 @@ impl Builder<'_> {
         let plp = self.figure(drive, "plp").map(|plp| plp > 0.5);
         let sync = match (self.figure(drive, "sync_write_latency"), plp) {
             (Some(sync), _) => sync,
-            // At random the head moves for each write anyway; in sequence the disk turns once.
+            // With random I/O the head moves for each write anyway; with sequential I/O the disk
+            // rotates once.
             _ if is_disk(drive) && self.bill.setup.sequential => {
                 return Ok((60.0 / self.figure(drive, "rpm").unwrap_or(RPM), true));
             }
@@ -134,8 +136,9 @@ impl Builder<'_> {
         Ok((sync - alone, plp != Some(true)))
     }
 
-    /// Median of drives with the same interface and the same protection: of the same maker if a few
-    /// are known, for firmware of one family flushes alike, or else one vote for each maker.
+    /// Returns the median of drives with the same interface and the same protection: of the same
+    /// maker if a few are known, as firmware of one family flushes alike, or else one vote for each
+    /// maker.
     fn sync_like(&mut self, drive: &Part, plp: bool) -> Option<f64> {
         let mut makers: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for part in self.bill.catalogue.parts.values() {
@@ -170,8 +173,8 @@ impl Builder<'_> {
         Some(self.supposed(drive, "sync_write_latency", known))
     }
 
-    /// Flushes of all drives of a group, as a resource: how much of the time one is on its way if
-    /// writers share none.
+    /// Adds the flushes of all drives of a group, as a resource: the share of the time in which one
+    /// is in progress if writers share none.
     pub(super) fn flushes(&mut self, group: &Group, drive: &Part, flush: Option<Flush>) {
         if let Some(flush) = flush {
             let from: &[(&str, &[&str])] = &[(&drive.id, &["sync_write_latency", "rpm"])];

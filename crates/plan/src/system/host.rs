@@ -5,14 +5,14 @@ use model::{Station, StationId};
 use super::{Builder, Level, Load, PlanError, Stop};
 use catalogue::{Kind, Known, Part};
 
-/// Core speed of a host whose processor is unknown: between desktops and servers of ten years.
+/// Core speed of a host with an unknown CPU: between desktops and servers of ten years.
 const UNTOLD: f64 = 1.3;
-/// Bytes a second that a core of a Xeon Scalable of 2017 moves through a page cache: it finds a
-/// page, copies it and gives it back.
+/// Bytes per second that a core of a Xeon Scalable of 2017 moves through a page cache: it finds a
+/// page, copies it and releases it.
 const COPIED: f64 = 2.0e9;
 
 impl<'a> Builder<'a> {
-    /// The cores, if the bill names software.
+    /// Returns the cores, if the bill names software.
     pub(super) fn processor(&mut self) -> Result<Option<Stop>, PlanError> {
         if self.bill.setup.daemons > 1 && !self.has_daemons() {
             let reason = "daemons are those of a cluster on its drives: give its software, such \
@@ -29,7 +29,7 @@ impl<'a> Builder<'a> {
         }
         let software = self.part(software);
         if software.known("core_time").is_none() && daemon(software) {
-            // Each has a rate of its own, which stands beside the drives.
+            // Each daemon has its own rate, and is a station of its drive.
             return self.daemon_cores(software);
         }
         let server = self.bill.server.as_deref().map(|id| self.part(id));
@@ -46,7 +46,8 @@ impl<'a> Builder<'a> {
         self.cores("processor", software, server, cores).map(Some)
     }
 
-    /// The threads that serve the virtual disks of guests, above what their hosts do.
+    /// Adds the threads that serve the virtual disks of guests, in addition to the software of
+    /// their hosts.
     fn guest(&mut self) -> Result<(), PlanError> {
         let Some(guest) = &self.bill.setup.guest else { return Ok(()) };
         if !self.wanted(Level::Processor) {
@@ -55,7 +56,7 @@ impl<'a> Builder<'a> {
         let server = self.bill.server.as_deref().map(|id| self.part(id));
         let disk = self.part(&guest.disk);
         let seconds = self.core_time(disk)? * self.slower(disk, server).unwrap_or(1.0);
-        // Of a cluster each client is a guest.
+        // With a cluster each client is a guest.
         let guests = self.bill.setup.clients.unwrap_or(1);
         let threads = guests.saturating_mul(guest.threads);
         let name = format!("disks of {guests} guests, {threads} threads of {}", disk.id);
@@ -64,13 +65,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Cores of the host, as the bill or its server says.
+    /// Returns the number of cores of the host, from the bill or its server.
     fn host_cores(&mut self) -> Result<Option<f64>, PlanError> {
         if let Some(cores) = self.bill.setup.cores {
             return Ok(Some(f64::from(cores)));
         }
         let server = self.bill.server.as_deref().map(|id| self.part(id));
-        // A part that stands for a processor of any number of cores has none.
+        // A part for a CPU of any number of cores has none.
         let counted = |server: &&Part| server.known("core_speed").is_none();
         match server.filter(|server| counted(server) || server.known("cores").is_some()) {
             Some(server) => self.need(server, "cores").map(Some),
@@ -78,7 +79,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The cores that all daemons of a host share, if their number is known.
+    /// Returns the cores that all daemons of a host share, if their number is known.
     fn daemon_cores(&mut self, software: &Part) -> Result<Option<Stop>, PlanError> {
         let seconds = self.daemon_core_seconds(software);
         let Some(cores) = self.host_cores()?.filter(|_| seconds > 0.0) else { return Ok(None) };
@@ -90,7 +91,7 @@ impl<'a> Builder<'a> {
         Ok(Some(Stop { at, seconds: self.at(Level::Processor, seconds) }))
     }
 
-    /// Core time of all daemons for an I/O.
+    /// Returns the CPU time of all daemons for an I/O.
     fn daemon_core_seconds(&mut self, software: &Part) -> f64 {
         let (reads, writes) = self.shares();
         let (first, copies) = self.bill.setup.host_writes();
@@ -100,7 +101,7 @@ impl<'a> Builder<'a> {
         reads * read + writes * copies * write
     }
 
-    /// What an I/O takes at daemons, their cores and clients, one after the other.
+    /// Returns the time of an I/O at daemons, their cores and clients, one after the other.
     fn daemons_alone(&mut self) -> f64 {
         let Some(software) = self.bill.software.as_deref().map(|id| self.part(id)) else {
             return 0.0;
@@ -113,8 +114,8 @@ impl<'a> Builder<'a> {
         self.daemon_seconds() + self.at(Level::Processor, cores + client.unwrap_or(0.0))
     }
 
-    /// Service time of a drive's daemon for an I/O, where the software has a daemon per drive; 0
-    /// otherwise.
+    /// Returns the service time of a drive's daemon for an I/O, if the software has a daemon per
+    /// drive; 0 otherwise.
     pub(super) fn daemon_seconds(&mut self) -> f64 {
         if !self.wanted(Level::Processor) {
             return 0.0;
@@ -144,21 +145,21 @@ impl<'a> Builder<'a> {
         self.at(Level::Processor, seconds)
     }
 
-    /// Whether the software of the hosts, or of the far side, has a daemon for each drive.
+    /// Returns whether the software of the hosts, or of the target, has a daemon for each drive.
     pub(super) fn has_daemons(&self) -> bool {
         let target = self.bill.setup.target.as_ref().map(|target| target.software.as_str());
         let mut named = self.bill.software.as_deref().into_iter().chain(target);
         named.any(|id| daemon(self.part(id)))
     }
 
-    /// A figure of software. What is not known of a cluster is what others do.
+    /// Returns a figure of software. An unknown figure of a cluster is that of others.
     pub(super) fn told_of(&mut self, software: &Part, quantity: &'static str) -> Option<f64> {
         let other = cluster(software).then(|| self.part(crate::bill::ANY_CLUSTER));
         let known = self.figure(software, quantity);
         known.or_else(|| other.and_then(|other| self.figure(other, quantity)))
     }
 
-    /// The cores of the far side of a network, if there is one.
+    /// Returns the cores of the target, if there is one.
     pub(super) fn target(&mut self) -> Result<Option<Stop>, PlanError> {
         let Some(target) = &self.bill.setup.target else { return Ok(None) };
         if !self.wanted(Level::Processor) {
@@ -178,7 +179,7 @@ impl<'a> Builder<'a> {
         let cores = given.unwrap_or(f64::INFINITY).min(theirs.unwrap_or(f64::INFINITY));
         let mut stop = self.cores("processor of the target", software, server, cores)?;
         if let Some(volume) = target.volume.as_deref().map(|id| self.part(id)) {
-            // The same cores look up, sum and copy what they serve.
+            // The same cores look up, checksum and copy the data that they serve.
             let slower = self.slower(volume, server).unwrap_or(1.0);
             let seconds = self.core_time(volume)? * slower;
             stop.seconds += self.at(Level::Processor, seconds);
@@ -186,7 +187,7 @@ impl<'a> Builder<'a> {
         Ok(Some(stop))
     }
 
-    /// The log of a file system, which takes flushed writes one after the other.
+    /// Adds the log of a file system, which does flushed writes one after the other.
     pub(super) fn log(&mut self) {
         let Some(id) = self.bill.file_system() else { return };
         let (part, writes) = (self.part(id), self.shares().1);
@@ -202,7 +203,8 @@ impl<'a> Builder<'a> {
         self.client_stops.push(stop);
     }
 
-    /// Conversion of unwritten extents at the first write of each block, one at a time in a file.
+    /// Adds the conversion of unwritten extents at the first write of each block, one at a time per
+    /// file.
     pub(super) fn extents(&mut self) {
         let (files, writes) = (self.bill.setup.unwritten, self.shares().1);
         let Some(id) = self.bill.software.as_deref().filter(|_| files > 0 && writes > 0.0) else {
@@ -223,8 +225,9 @@ impl<'a> Builder<'a> {
         self.client_stops.push(Stop { at, seconds });
     }
 
-    /// Latency of the software beyond its core time: wake-ups, interrupts, context switches. That
-    /// of daemons is of all that a lone I/O takes beyond its drive, what they serve it with too.
+    /// Returns the latency of the software beyond its CPU time: wake-ups, interrupts, context
+    /// switches. That of daemons covers the whole latency of a lone I/O beyond its drive, including
+    /// their service.
     pub(super) fn added(&mut self) -> Option<Stop> {
         if !self.wanted(Level::Processor) {
             return None;
@@ -253,7 +256,8 @@ impl<'a> Builder<'a> {
         (seconds > 0.0).then_some(Stop { at, seconds })
     }
 
-    /// Commands over a network for each write, one after the other: a flush is one of its own.
+    /// Returns the mean number of sequential round trips over a network per write: a flush is an
+    /// additional round trip.
     fn round_trips(&self) -> f64 {
         let linked = self.bill.groups.iter().any(|group| group.link.is_some());
         match self.bill.work.flush {
@@ -264,7 +268,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// What software adds on a host, at the speed of its cores.
+    /// Returns the latency that software adds on a host, at the speed of its cores.
     fn added_by(&mut self, part: &Part, server: Option<&Part>) -> f64 {
         let (reads, writes) = self.shares();
         let writes = writes * self.round_trips();
@@ -274,7 +278,7 @@ impl<'a> Builder<'a> {
             false => added,
         };
         let mut seconds = reads * added + writes * write;
-        // A record is summed, and unpacked, before any of it is handed over.
+        // A record is checksummed, and decompressed, before any of it is returned.
         let whole = self.bill.record_bytes().filter(|_| !self.bill.setup.sequential);
         if let Some(record) = whole.filter(|_| reads > 0.0) {
             let passed = self.figure(part, "record_bandwidth");
@@ -301,7 +305,7 @@ impl<'a> Builder<'a> {
                  name the host's as server, such as \"epyc-7003\"",
             );
         }
-        // Each waits for locks that the others hold.
+        // Each core waits for locks that the others have.
         let contended =
             1.0 + self.figure(software, "contention").unwrap_or(0.0) * (cores - 1.0).max(0.0);
         let seconds = self.core_time(software)? * slower.unwrap_or(1.0) * contended;
@@ -316,8 +320,9 @@ impl<'a> Builder<'a> {
         Ok(Stop { at, seconds: self.at(Level::Processor, seconds) })
     }
 
-    /// How many times as long a core of the host takes as one of the software's source: by what
-    /// one thread does on either, or else by their clocks; `None` if neither is known of both.
+    /// Returns the ratio of the time on a core of the host to that on the software's source: by the
+    /// single-thread speeds of the two, or else by their clocks; `None` if neither is known of
+    /// both.
     fn slower(&mut self, software: &Part, server: Option<&Part>) -> Option<f64> {
         let Some(server) = server else {
             let theirs = self.figure(software, "core_speed")?;
@@ -337,14 +342,14 @@ impl<'a> Builder<'a> {
         Some(self.figure(software, "clock")? / self.figure(server, "clock")?)
     }
 
-    /// Core time of an I/O: the same up to 1 KiB, and on a line through the figure of 4 KiB; or
-    /// that of 4 KiB and the rest of its bytes, where the software copies them.
+    /// Returns the CPU time of an I/O: constant up to 1 KiB, and linear through the figure of 4
+    /// KiB; or that of 4 KiB and the rest of its bytes, if the software copies them.
     fn core_time(&mut self, software: &Part) -> Result<f64, PlanError> {
         let small = self.need(software, "core_time")?;
         let Some(large) = self.figure(software, "core_time_4k") else {
             let more = (self.bill.work.size_bytes - 4096.0).max(0.0);
             let copied = (more > 0.0).then(|| self.figure(software, "core_bandwidth")).flatten();
-            // Through the page cache of the host that asks each byte is copied.
+            // Through the page cache of the application's host each byte is copied.
             let asks = self.bill.software.as_deref() == Some(software.id.as_str());
             let cached = asks && self.bill.setup.buffered == Some(true);
             let copied = copied.or(cached.then_some(COPIED));
@@ -354,7 +359,7 @@ impl<'a> Builder<'a> {
         Ok(small + slope * (self.bill.work.size_bytes - 1024.0).max(0.0))
     }
 
-    /// What all slots share, if it is known.
+    /// Returns the fabric that all slots share, if it is known.
     pub(super) fn fabric(&mut self) -> Result<Option<Stop>, PlanError> {
         let Some(server) = self.bill.server.as_deref().map(|id| self.part(id)) else {
             return Ok(None);
@@ -366,7 +371,7 @@ impl<'a> Builder<'a> {
         let seconds = self.bill.work.size_bytes / bandwidth;
         let holds = self.bill.groups.iter().any(|group| self.engine_of(group).is_some());
         if holds {
-            // Then it stands in the network of the engines.
+            // The fabric is in the network of the engines then.
             let seconds = self.at(Level::Fabric, seconds);
             let load = Load::PerIo(seconds);
             self.resource(
@@ -384,19 +389,19 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What published results ran on whose processor nobody tells: servers of ten years.
+/// Returns the core speed of published results with an unknown CPU: servers of ten years.
 fn usual_speed() -> Known {
     let source = "servers of 2014 to 2024".to_owned();
     Known { value: 1.0, low: 0.8, high: 1.4, kind: Kind::Guess, source }
 }
 
-/// Whether software has a daemon for each drive, whose rate is known.
+/// Returns whether software has a daemon for each drive, whose rate is known.
 fn daemon(software: &Part) -> bool {
     let rated = |quantity| software.known(quantity).is_some();
     cluster(software) || rated("daemon_read_iops") || rated("daemon_write_iops")
 }
 
-/// Whether software keeps copies on hosts, as `any-cluster` does.
+/// Returns whether software stores copies on hosts, as `any-cluster` does.
 fn cluster(software: &Part) -> bool {
     software.value("cluster") == Some(1.0)
 }

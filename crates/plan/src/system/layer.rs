@@ -1,4 +1,4 @@
-//! Layers that a bill adds on the way of I/Os.
+//! Layers that a bill adds to the path of I/Os.
 
 use model::Station;
 
@@ -6,8 +6,8 @@ use super::{Builder, Level, Load, Stop};
 use crate::bill::Of;
 
 impl Builder<'_> {
-    /// What else I/Os go through: one at a time where a layer limits I/Os or bytes per second,
-    /// and a delay that they take side by side.
+    /// Adds the layers: one server if a layer limits I/Os or bytes per second, and a delay without
+    /// a queue.
     pub(super) fn layers(&mut self) {
         if !self.wanted(Level::Layer) {
             return;

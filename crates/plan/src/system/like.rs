@@ -1,18 +1,20 @@
-//! Figures that no source gives of a drive, taken from drives like it: a guess, named in a remark.
+//! Figures of a drive that no source gives, derived from similar drives: a guess, named in a
+//! remark.
 
 use super::Builder;
 use super::rated::is_disk;
 use catalogue::{Class as Sort, Kind, Known, Part};
 
-/// Drives are rated alike up to this factor.
+/// Maximum ratio of the ratings of similar drives.
 const RATED_ALIKE: f64 = 2.0;
-/// Drives of PCI Express 4 and later are rated for more reads a second than this.
+/// Maximum read rating before PCI Express 4, in I/Os per second.
 const OLD_RATING: f64 = 700e3;
-/// With fewer drives that are rated alike, all with the same interface are asked.
+/// Minimum number of drives with similar ratings; with fewer, all with the same interface are used.
 const ALIKE_LEAST: usize = 3;
 
 impl Builder<'_> {
-    /// Latency of drives with the same interface and similar ratings; 0 if none is known.
+    /// Returns the latency of drives with the same interface and similar ratings; 0 if none is
+    /// known.
     pub(super) fn latency_like(&mut self, drive: &Part, quantity: &'static str) -> f64 {
         let Some(known) = self.like(drive, quantity) else {
             self.remark(&format!(
@@ -32,8 +34,8 @@ impl Builder<'_> {
         self.supposed(drive, quantity, known)
     }
 
-    /// Bandwidth of a drive: its own, or that of drives like it where the bytes of an I/O matter.
-    /// Infinite if none is known, and for short I/Os at random, where it does not.
+    /// Returns the bandwidth of a drive: its own, or that of similar drives if the bytes of an I/O
+    /// matter. Infinite if none is known, and for small random I/Os, where it does not matter.
     pub(super) fn bandwidth(&mut self, drive: &Part, quantity: &'static str) -> f64 {
         let streams = self.bill.setup.sequential && is_disk(drive);
         let known = match streams || self.bill.work.size_bytes >= super::rated::LONG {
@@ -43,7 +45,7 @@ impl Builder<'_> {
         known.unwrap_or(f64::INFINITY)
     }
 
-    /// Bandwidth of a drive, or of drives like it; `None` if none is known.
+    /// Returns the bandwidth of a drive, or of similar drives; `None` if none is known.
     pub(super) fn bandwidth_like(&mut self, drive: &Part, quantity: &'static str) -> Option<f64> {
         if let Some(known) = self.figure(drive, quantity) {
             return Some(known);
@@ -59,8 +61,8 @@ impl Builder<'_> {
         Some(self.supposed(drive, quantity, known))
     }
 
-    /// What an adapter of unknown rate or bandwidth does: the median of adapters of its generation,
-    /// from the slowest to the fastest. No adapter is infinitely fast.
+    /// Returns the figure of an adapter of unknown rate or bandwidth: the median of adapters of its
+    /// generation, from the slowest to the fastest. No adapter is infinitely fast.
     pub(super) fn adapter_like(&mut self, adapter: &Part, quantity: &'static str) -> Option<f64> {
         if let Some(drawn) = self.drawn(adapter, quantity) {
             return Some(self.supposed(adapter, quantity, drawn));
@@ -93,13 +95,15 @@ impl Builder<'_> {
         Some(self.supposed(adapter, quantity, known))
     }
 
-    /// The value that a draw gives to a supposed figure, so that no parts are searched again.
+    /// Returns the value that a draw gives to an assumed figure, so that parts are not searched
+    /// again.
     fn drawn(&self, part: &Part, quantity: &'static str) -> Option<Known> {
         let value = *self.tweak.values.get(&(part.id.clone(), quantity))?;
         Some(Known { value, low: value, high: value, kind: Kind::Guess, source: String::new() })
     }
 
-    /// Median of drives with the same interface and similar ratings, of disks that turn as fast.
+    /// Returns the median of drives with the same interface and similar ratings; of HDDs with the
+    /// same rotational speed.
     fn like(&self, drive: &Part, quantity: &'static str) -> Option<Known> {
         if let Some(drawn) = self.drawn(drive, quantity) {
             return Some(drawn);
@@ -144,7 +148,7 @@ impl Builder<'_> {
     }
 }
 
-/// What a part is known for. A guess about it is no evidence for others.
+/// Returns the known figure of a part. A guess about it is no evidence for others.
 fn sure(part: &Part, quantity: &str) -> Option<f64> {
     part.known(quantity).filter(|known| known.kind != Kind::Guess).map(|known| known.value)
 }

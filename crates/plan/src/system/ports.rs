@@ -1,5 +1,5 @@
-//! Network ports as stations: ports with requests of their own, ports that lead to drives, the
-//! network of a host, and Fibre Channel ports whose engines wait for the fabric.
+//! Network ports as stations: ports with their own requests, ports that connect drives, the network
+//! of a host, and Fibre Channel ports whose engines wait for the fabric.
 
 use model::{Class, Method, Network, Servers, Service, Station, solve};
 
@@ -12,14 +12,14 @@ use catalogue::{Kind, Known, Part};
 const SUPPOSED: &str = "ethernet-10";
 
 impl<'a> Builder<'a> {
-    /// The adapter of a group whose ports are engines that wait for their transfer.
+    /// Returns the adapter of a group whose ports are engines that wait for their transfer.
     pub(super) fn engine_of(&self, group: &Group) -> Option<&'a Part> {
         let adapter = self.part(group.adapter.as_deref()?);
         (group.drive.is_none() && group.ports > 0 && adapter.known("engine_time").is_some())
             .then_some(adapter)
     }
 
-    /// Groups of ports: those with engines all together, the others one by one.
+    /// Adds groups of ports: those with engines all together, the others one by one.
     pub(super) fn ports(&mut self, host: [Option<Stop>; 4]) -> Result<(), PlanError> {
         let bill = self.bill;
         let (mut engines, mut time, mut count, mut contexts) = (None, 0.0, 0, 1);
@@ -37,7 +37,7 @@ impl<'a> Builder<'a> {
                     }
                     (engines, contexts) = (Some(adapter), group.contexts);
                     let devices = group.devices();
-                    // Engines of several kinds are taken as their mean.
+                    // Engines of several kinds are replaced by their mean.
                     time = (time * f64::from(count) + this * f64::from(devices))
                         / f64::from(count + devices);
                     count += devices;
@@ -57,8 +57,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Engines hold their port while the fabric transfers: a network of its own with as many
-    /// requests as ports have contexts, whose throughput is the speed of one station in ours.
+    /// Adds engines that occupy their port while the fabric transfers: a separate network with as
+    /// many requests as ports have contexts, whose throughput is the speed of one station in ours.
     fn engines(
         &mut self,
         adapter: &Part,
@@ -66,7 +66,7 @@ impl<'a> Builder<'a> {
         [fabric, cpu, far, added]: [Option<Stop>; 4],
     ) -> Result<(), PlanError> {
         let time = self.at(Level::Port, time);
-        // An engine that serves several transfers in turn comes to each as much later.
+        // An engine that serves several transfers in turn starts each that much later.
         let between = time * f64::from(contexts);
         let mut speeds = Vec::new();
         for busy in 1..=count * contexts {
@@ -75,7 +75,7 @@ impl<'a> Builder<'a> {
             let transfer = fabric.map_or(0.0, |fabric| fabric.seconds);
             let at = inner.add_station(Station::servers("fabric", 1));
             inner.add_class(class.visit(at, Service::exponential(transfer.max(1e-15))));
-            // More requests never do less; near saturation the last digits might say so.
+            // More requests never do less; near saturation the last digits might differ.
             let least = speeds.last().copied().unwrap_or(0.0);
             speeds.push(solve(&inner, Method::Exact)?.throughput_per_s().max(least));
         }
@@ -95,7 +95,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// Ports of a network, each with its requests.
+    /// Adds ports of a network, each with its requests.
     fn network_ports(
         &mut self,
         index: usize,
@@ -125,7 +125,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The link of a group's ports, and how long an I/O holds one of them.
+    /// Returns the link of a group's ports, and the time for which an I/O occupies one of them.
     fn wire(&mut self, group: &Group) -> Result<(&'a Part, f64), PlanError> {
         let Some(link) = group.link.as_deref().map(|id| self.part(id)) else {
             let reason = "ports without a link: name one, such as ethernet-10".to_owned();
@@ -140,7 +140,8 @@ impl<'a> Builder<'a> {
         Ok((link, self.port_seconds(link, protocol)?))
     }
 
-    /// How long an I/O holds a port of a link: what its bytes take, or what the adapter takes.
+    /// Returns the time for which an I/O occupies a port of a link: that of its bytes, or that of
+    /// the adapter.
     fn port_seconds(&mut self, link: &Part, protocol: Protocol) -> Result<f64, PlanError> {
         let size = self.bill.work.size_bytes;
         let (bytes_per_s, wire) = if link.id.starts_with("fc") {
@@ -162,7 +163,8 @@ impl<'a> Builder<'a> {
         Ok((wire * carried / bytes_per_s).max(each))
     }
 
-    /// Bytes per second of a network after its code: Ethernet is named after them, InfiniBand not.
+    /// Returns the bytes per second of a network after its line code: Ethernet is named after them,
+    /// InfiniBand is not.
     fn carried_per_s(&mut self, link: &Part) -> Result<f64, PlanError> {
         match wire::line_bytes_per_s(link, 1).filter(|_| wire::is_infiniband(link)) {
             Some(line) => Ok(line),
@@ -170,8 +172,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Latency of a link and the stacks at its ends, where no software says it; 0 without one,
-    /// and where I/Os wait for the link anyway.
+    /// Returns the latency of a link and the stacks at its ends, if no software defines it; 0
+    /// without one, and if I/Os wait for the link anyway.
     pub(super) fn link_latency(&mut self) -> f64 {
         let linked = self.bill.groups.iter().find(|group| group.link.is_some());
         let (id, ports, protocol) = match (linked, &self.bill.setup.network) {
@@ -197,7 +199,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The network of hosts where the bill names none: no network is infinitely fast.
+    /// Returns the network of hosts if the bill names none: no network is infinitely fast.
     fn network_unknown(&mut self) -> &'a Part {
         let link = self.part(SUPPOSED);
         let (low, value, high) = (2.5e9, 10e9, 100e9);
@@ -211,7 +213,7 @@ impl<'a> Builder<'a> {
         link
     }
 
-    /// The network of a host, if the bill names one for all of its drives.
+    /// Adds the network of a host, if the bill names one for all of its drives.
     pub(super) fn network(&mut self) -> Result<(), PlanError> {
         let linked = self.bill.groups.iter().any(|group| group.link.is_some());
         if self.front.is_some() || !self.wanted(Level::Port) {
@@ -219,7 +221,7 @@ impl<'a> Builder<'a> {
         }
         let (link, ports) = match &self.bill.setup.network {
             Some(network) => (self.part(&network.link), network.ports),
-            // Hosts side by side need none; those with daemons always have one.
+            // Independent hosts need none; those with daemons always have one.
             None if self.bill.setup.hosts > 1 && !linked && self.has_daemons() => {
                 (self.network_unknown(), 1)
             }
@@ -235,7 +237,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The ports of the clients of a cluster, each with those of a host.
+    /// Adds the ports of the clients of a cluster, each with those of a host.
     fn link_clients(&mut self, link: &Part, ports: u32) -> Result<(), PlanError> {
         let Some(clients) = self.bill.setup.clients else { return Ok(()) };
         let (size, bytes_per_s) = (self.bill.work.size_bytes, self.carried_per_s(link)?);
@@ -246,7 +248,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// What clients need for an I/O, in the way of the host's share of all I/Os.
+    /// Adds the time of clients for an I/O, for the host's share of all I/Os.
     pub(super) fn clients(
         &mut self,
         name: String,
@@ -254,7 +256,7 @@ impl<'a> Builder<'a> {
         from: &[(&str, &[&str])],
         (count, seconds): (u32, f64),
     ) {
-        // Of so many clients this host has its part, and of one client a part of its time.
+        // This host has its share of `count` clients, and of one client a share of its time.
         let each = f64::from(count) / f64::from(self.bill.setup.up().max(1));
         let servers = each.floor().max(1.0);
         let station = Station::servers(name.clone(), servers as u32);
@@ -264,7 +266,7 @@ impl<'a> Builder<'a> {
         self.client_stops.push(Stop { at, seconds });
     }
 
-    /// The software of the clients of a cluster, if it is known what it takes.
+    /// Adds the software of the clients of a cluster, if its time is known.
     pub(super) fn client_software(&mut self) {
         let (Some(clients), Some(id)) = (self.bill.setup.clients, &self.bill.software) else {
             return;
@@ -279,7 +281,7 @@ impl<'a> Builder<'a> {
         self.clients(name, Level::Processor, from, (clients, seconds));
     }
 
-    /// What an I/O takes of a client, if that is known.
+    /// Returns the time of an I/O at a client, if known.
     pub(super) fn client_seconds(&mut self, software: &Part) -> Option<f64> {
         let (reads, writes) = self.shares();
         let read = self.told_of(software, "client_time")?;
@@ -287,7 +289,8 @@ impl<'a> Builder<'a> {
         Some(reads * read + writes * write.unwrap_or(read))
     }
 
-    /// Ports beside drives: what comes in by them goes to the drives, and is not work of its own.
+    /// Adds ports in a bill with drives: I/Os through these ports go to the drives, and are no
+    /// separate workload.
     fn front(&mut self, index: usize, group: &Group) -> Result<(), PlanError> {
         if self.front.is_some() {
             let reason = "ports of one kind in a bill that has drives: put them in one group, or \
@@ -300,7 +303,8 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// The ports that lead to the drives of a group, all together; `None` if drives are local.
+    /// Returns the ports that connect the drives of a group, all together; `None` if drives are
+    /// local.
     pub(super) fn way_in(
         &mut self,
         index: usize,
@@ -325,7 +329,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What carries blocks over a network, iSCSI where a bill does not say.
+/// Returns the block protocol of a network, iSCSI by default.
 fn protocol(name: Option<&str>) -> Protocol {
     name.and_then(Protocol::named).unwrap_or(Protocol::Tcp(Tcp::ISCSI))
 }

@@ -1,4 +1,4 @@
-//! What sets of drives take of drives, cards and software: parity, mirrors, bitmaps, expanders.
+//! Cost of drive sets for drives, cards and software: parity, mirrors, bitmaps, expanders.
 
 use model::Station;
 
@@ -7,7 +7,7 @@ use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::{Group, Raid};
 use catalogue::Part;
 
-/// Pieces of an I/O, and those of drives that are read before a write and written.
+/// Pieces of an I/O, and the pieces of drives that are read before a write and written.
 struct Stripe {
     pieces: f64,
     before: f64,
@@ -16,30 +16,31 @@ struct Stripe {
 
 /// Bytes of data on one drive that md handles at once: a stripe of its cache is a page wide.
 const PAGE_BYTES: f64 = 4096.0;
-/// What the names of md begin with in the catalogue.
+/// Catalogue ID prefix of md software.
 const MD: &str = "linux-md";
-/// What md writes to disks in sequence with parity, of what they would: some stripes of its cache
-/// are incomplete when they are written, and what they lack is read. Three published runs: 0.27,
-/// 0.47 and 0.65; with a cache of stripes that is 8 times as long 0.9.
+/// Ratio of md's sequential writes to HDDs with parity to the possible rate: some stripes of its
+/// cache are incomplete when they are written, and the missing parts are read. Three published
+/// runs: 0.27, 0.47 and 0.65; with a stripe cache that is 8 times as large 0.9.
 const INCOMPLETE: f64 = 0.6;
-/// With so many in flight flash is written so often that the bits of md's bitmap stay set.
+/// Number of writes in flight from which on flash is written so often that the bits of md's bitmap
+/// stay set.
 const BITS_SET: u32 = 32;
 
 impl Builder<'_> {
-    /// Reads and writes of drives for a write at random: of so many times its bytes on flash, of
-    /// its pieces on disks, which move a head for each.
+    /// Returns the reads and writes of drives for a random write: as multiples of its bytes on
+    /// flash, and of its pieces on HDDs, which move a head for each.
     pub(super) fn at_random(&self, group: &Group) -> (f64, f64) {
         let Stripe { pieces, before, after } = self.stripe(group);
         match group.drive.as_deref().is_some_and(|id| is_disk(self.part(id))) {
             false => (before / pieces, after / pieces),
-            // The head of each disk goes to the bitmap before it goes to the data.
+            // The head of each HDD moves to the bitmap before it moves to the data.
             true if self.has_bitmap(group) => (before, after + f64::from(self.set(group))),
             true => (before, after),
         }
     }
 
-    /// Pieces that an I/O at random is split into, and the length of one in bytes, where that
-    /// matters: flash takes what its bytes take.
+    /// Returns the pieces that a random I/O is split into, and the size of one in bytes, if that
+    /// matters: on flash the time depends on the bytes.
     pub(super) fn pieces(&self, group: &Group, drive: &Part) -> (f64, f64) {
         let size = self.bill.work.size_bytes;
         if let Some(records) = self.records(group) {
@@ -51,15 +52,15 @@ impl Builder<'_> {
         }
     }
 
-    /// What a write at random does to a stripe. Where it is longer than a chunk it covers a part of
-    /// it or all; what it leaves is read, or what it replaces, whichever is less.
+    /// Returns the effect of a random write on a stripe. If it is larger than a chunk, it covers a
+    /// part of the stripe or all; either the rest is read, or the old data, whichever is less.
     fn stripe(&self, group: &Group) -> Stripe {
         let (first, copies) = group.raid.small_write();
         let parity = f64::from(group.raid.parity());
         let drives = f64::from(self.set(group));
         let chunks = (self.bill.work.size_bytes / group.chunk).max(1.0);
         match group.raid {
-            // Nothing says whether they are striped.
+            // A bill does not say whether they are striped.
             Raid::None => Stripe { pieces: 1.0, before: first, after: copies },
             Raid::Mirror => {
                 let pieces = chunks.min((drives / copies).max(1.0));
@@ -74,14 +75,14 @@ impl Builder<'_> {
         }
     }
 
-    /// How many accesses of drives a write waits for, one after the other.
+    /// Returns the number of sequential accesses of drives that a write waits for.
     pub(super) fn phases(&self, group: &Group) -> f64 {
         let first = f64::from(u8::from(self.written(group).0 > 0.0));
         1.0 + first + f64::from(u8::from(self.has_bitmap(group)))
     }
 
-    /// Whether md marks in a bitmap on each drive what is about to be written. In sequence, and
-    /// where many writes are in flight on flash, the bits are set already.
+    /// Returns whether md marks the regions to be written in a write-intent bitmap on each drive.
+    /// With sequential I/O, and with many writes in flight on flash, the bits are already set.
     fn has_bitmap(&self, group: &Group) -> bool {
         let redundant = group.raid.tolerates() > 0;
         let md = || self.bill.software.as_deref().is_some_and(|id| id.starts_with(MD));
@@ -89,16 +90,16 @@ impl Builder<'_> {
         redundant && kept && !self.bill.setup.sequential
     }
 
-    /// Writes in sequence that disks under md's parity do, of those that they would.
+    /// Returns the ratio of sequential writes of HDDs under md's parity to the possible ones.
     pub(super) fn complete(&self, group: &Group, drive: &Part) -> f64 {
         let md = self.bill.software.as_deref().is_some_and(|id| id.starts_with(MD));
         let parity = group.raid.parity() > 0 && self.bill.setup.sequential;
         if md && parity && is_disk(drive) { INCOMPLETE } else { 1.0 }
     }
 
-    /// What a lone write to flash waits for the bitmap, in seconds: a write that is flushed. Where
-    /// the bill does not say that there is one, the flush is left out: a file of some gigabytes has
-    /// few bits, which are set after the first second.
+    /// Returns the time that a lone write to flash waits for the bitmap, in seconds: a write that
+    /// is flushed. If the bill does not specify a bitmap, the flush is left out: a file of some
+    /// gigabytes has few bits, which are set after the first second.
     pub(super) fn bitmap_seconds(
         &mut self,
         group: &Group,
@@ -122,21 +123,21 @@ impl Builder<'_> {
         Ok(write_s + flushed)
     }
 
-    /// Software that makes parity itself, if the bill names it.
+    /// Returns the software that computes parity itself, if the bill names it.
     fn parity_software(&self) -> Option<&'_ str> {
         let software = self.bill.software.as_deref()?;
         self.part(software).known("parity_iops").map(|_| software)
     }
 
-    /// Whether the adapter holds the set of drives together, not software of the host.
+    /// Returns whether the adapter implements the RAID set, not software of the host.
     fn is_card(&self, group: &Group) -> bool {
         let Some(adapter) = group.adapter.as_deref().map(|id| self.part(id)) else { return false };
         let makes = adapter.known("parity_iops").is_some() || group.write_cache;
         makes && self.parity_software().is_none()
     }
 
-    /// The thread that makes parity, one for all stripes of a host; `None` where nothing says how
-    /// fast it is.
+    /// Returns the thread that computes parity, one for all stripes of a host; `None` if its speed
+    /// is unknown.
     pub(super) fn parity(&mut self) -> Option<Stop> {
         let id = self.parity_software()?.to_owned();
         let group = self.bill.groups.iter().find(|group| group.raid.parity() > 0)?;
@@ -162,8 +163,8 @@ impl Builder<'_> {
         Some(Stop { at, seconds: self.at(Level::Processor, writes * stripes / rate) })
     }
 
-    /// How often the bytes of an I/O pass the adapter and its slot: once where the card makes the
-    /// copies, as often as drives are read or written where software does.
+    /// Returns how often the bytes of an I/O pass the adapter and its slot: once if the card makes
+    /// the copies, as often as drives are read or written if software does.
     pub(super) fn passes(&self, group: &Group) -> f64 {
         if group.adapter.is_none() || self.is_card(group) {
             return 1.0;
@@ -177,7 +178,7 @@ impl Builder<'_> {
         reads + writes * written
     }
 
-    /// Commands in flight on each drive, of all that the adapter takes at once.
+    /// Returns the number of commands in flight on each drive, of the adapter's maximum.
     pub(super) fn commands_each(&mut self, group: &Group) -> u32 {
         let Some(adapter) = group.adapter.as_deref().map(|id| self.part(id)) else {
             return u32::MAX;
@@ -186,7 +187,7 @@ impl Builder<'_> {
         taken.map_or(u32::MAX, |taken| (taken as u32).div_ceil(group.drives.max(1)).max(1))
     }
 
-    /// What an adapter needs for an I/O; `None` if nothing is known of it.
+    /// Returns the time of an adapter for an I/O; `None` if no figure is known.
     pub(super) fn adapter(
         &mut self,
         group: &Group,
@@ -217,7 +218,7 @@ impl Builder<'_> {
         Ok(seconds.map(|seconds| self.server(name, Level::Adapter, seconds)))
     }
 
-    /// The figures that decide what an adapter takes.
+    /// Returns the figures that determine the time of an adapter.
     pub(super) fn adapter_decides(
         &mut self,
         group: &Group,
@@ -232,15 +233,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Commands to drives for each I/O.
+    /// Returns the number of commands to drives for each I/O.
     fn commands(&self, group: &Group) -> f64 {
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
         reads + writes * (before + after)
     }
 
-    /// Service times of an adapter by commands and by bytes. A card that makes parity has rates of
-    /// its own for that.
+    /// Returns the service times of an adapter by commands and by bytes. A card that computes
+    /// parity has separate rates for that.
     fn adapter_times(&mut self, group: &Group, adapter: &Part) -> (Option<f64>, Option<f64>) {
         let size = self.bill.work.size_bytes;
         let (reads, writes) = self.shares();
@@ -248,7 +249,7 @@ impl Builder<'_> {
         let command = self.figure(adapter, "iops").map(|iops| 1.0 / iops);
         let each = match (parity, self.bill.setup.sequential) {
             (false, _) => command.map(|command| self.commands(group) * command),
-            // In sequence the cache gathers whole stripes.
+            // With sequential I/O the cache gathers whole stripes.
             (true, true) => command,
             (true, false) => {
                 let made = self.figure(adapter, "parity_iops").map(|rate| 1.0 / rate);
@@ -278,7 +279,7 @@ mod test {
     use crate::system::{Level, Tweak};
     use catalogue::Catalogue;
 
-    /// Drives of round numbers, a card and a host adapter, and md with a thread of its own.
+    /// Drives with round figures, a card and a host adapter, and md with its own thread.
     const PARTS: &str = "[source.s]\ntitle = 'made'\n\
         [[part]]\nid = 'ssd'\nname = 'SSD'\nclass = 'drive'\ninterface = 'sas'\nfigures = [\n\
         { is = 'read_iops', value = 200e3, unit = 'IOPS', kind = 'spec', source = 's' },\n\
@@ -393,11 +394,11 @@ mod test {
         let limited = found(head, "drive = 'ssd'\ndrives = 8\nraid = '5'");
         near(limited.iops, 50e3);
         assert_eq!(limited.bottleneck().unwrap().level, Level::Processor);
-        // A card is only a host adapter to it.
+        // For software RAID a card is only a host adapter.
         near(found(head, "adapter = 'card'\ndrive = 'ssd'\ndrives = 8\nraid = '5'").iops, 50e3);
         let mirror = found(head, "drive = 'ssd'\ndrives = 8\nraid = '10'\nbitmap = false");
         near(mirror.iops, 400e3);
-        // A stripe of pages holds a page of each drive of data.
+        // A stripe of pages has a page of each data drive.
         let stream = head.replace("4k", "64k") + "\nsequential = true";
         near(found(&stream, "drive = 'ssd'\ndrives = 5\nraid = '5'").bytes_per_s, 50e3 * 16384.0);
     }
@@ -408,9 +409,9 @@ mod test {
         let mirror = "drive = 'ssd'\ndrives = 4\nraid = '10'";
         let with = found(alone, mirror).iops;
         let without = found(alone, &format!("{mirror}\nbitmap = false")).iops;
-        // The mark takes as long as the write.
+        // Setting the bit takes as long as the write.
         assert!((1.8..2.2).contains(&(without / with)), "{without} and {with}");
-        // Said to be there it is flushed, too, if the drive has no protection.
+        // A bitmap named in the bill is flushed, too, if the drive has no protection.
         let plp = |plp: u8| {
             format!(
                 "{mirror}\nbitmap = true\n[[figure]]\npart = 'ssd'\nis = 'plp'\nvalue = {plp}\n\
@@ -422,11 +423,11 @@ mod test {
         };
         near(found(alone, &plp(1)).iops, with);
         assert!((900.0..1000.0).contains(&found(alone, &plp(0)).iops));
-        // What is written over and over is marked already.
+        // Regions that are written repeatedly are already marked.
         let many = alone.replace("in_flight = 1", "in_flight = 512");
         let marked = found(&many, mirror).iops;
         near(marked, found(&many, &format!("{mirror}\nbitmap = false")).iops);
-        // Disks go to the marks: a write on each of them, beside the two of the data.
+        // HDDs seek to the bitmap: a write on each of them, in addition to the two of the data.
         let disks = "drive = 'disk'\ndrives = 4\nraid = '10'";
         let deep = "size = '4k'\nread = 0\noutstanding = 64\nsoftware = 'linux-md-made'\njobs = 1";
         near(found(deep, disks).iops, 4.0 / 60e-3);
@@ -438,11 +439,11 @@ mod test {
         let alone = "size = '4k'\nread = 0\nin_flight = 1";
         let group = "adapter = 'card'\ndrive = 'disk'\ndrives = 8\nraid = '10'";
         let cached = found(alone, &format!("{group}\nwrite_cache = true")).iops;
-        // Eight disks of 100 writes, two for each, less what the cache itself takes.
+        // Eight HDDs of 100 writes, two for each, less the time of the cache itself.
         near(cached, 400.0);
         let through = found(alone, group).iops;
         near(through, 100.0);
-        // Reads wait for their disk.
+        // Reads wait for their HDD.
         let reads = found("size = '4k'\nin_flight = 1", &format!("{group}\nwrite_cache = true"));
         near(reads.iops, 100.0);
     }
@@ -457,7 +458,7 @@ mod test {
         let behind = found(stream, &format!("{group}expander = true"));
         // Eight lanes of 300 MB/s, less their frames.
         assert!((2.2e9..2.4e9).contains(&behind.bytes_per_s), "{}", behind.bytes_per_s);
-        // One lane of generation 3 passes 985 MB/s with its headers, and a drive here 1 GB/s.
+        // One lane of generation 3 carries 985 MB/s with its headers, and a drive here 1 GB/s.
         let lanes = |more: &str| {
             let nvme = format!(
                 "adapter = 'hba'\ndrive = 'nvme'\n[[part]]\nid = 'nvme'\nname = 'NVMe'\n\
@@ -474,7 +475,7 @@ mod test {
                    source = 's'\n";
         near(lanes(""), 3e9);
         assert!((0.85e9..0.95e9).contains(&lanes(one)), "{}", lanes(one));
-        // Of eight commands each of four drives has two.
+        // Each of four drives has two of the eight commands.
         let few = "adapter = 'few'\ndrive = 'ssd'\ndrives = 4";
         let deep = found("size = '4k'\noutstanding = 32", few).iops;
         near(deep, found("size = '4k'\noutstanding = 2", few).iops);

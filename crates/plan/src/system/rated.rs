@@ -4,52 +4,55 @@ use super::{Builder, PlanError};
 use crate::bill::{FlashState, Group, Raid};
 use catalogue::Part;
 
-/// Writes that a disk has in its own cache to choose among: of 16 to 64 MB, and of the 128 MB and
-/// more of large ones (two of 8 and 10 TB: 315 and 405 writes a second from one in flight on).
+/// Number of writes in an HDD's own cache to choose from: in caches of 16 to 64 MB, and in the 128
+/// MB and more of large ones (two of 8 and 10 TB: 315 and 405 writes a second at queue depth 1 and
+/// up).
 const OWN_CACHE: f64 = 32.0;
 const LARGE_OWN_CACHE: f64 = 128.0;
-/// The least capacity of a disk with such a cache, in bytes.
+/// Minimum capacity of an HDD with such a cache, in bytes.
 const LARGE: f64 = 6e12;
-/// More commands than this a disk does not choose among.
+/// Maximum number of commands that an HDD chooses from.
 const CHOICE_MAX: f64 = 64.0;
-/// From here on the bandwidth says how fast a drive is, and its rating of short I/Os need not be
-/// known, in bytes.
+/// I/O size in bytes from which on the bandwidth determines the rate of a drive, and its rating for
+/// small I/Os need not be known.
 pub(super) const LONG: f64 = 65_536.0;
-/// Clusters cut what is in sequence into objects, each at a place of its own, in bytes.
+/// Size of the objects into which clusters split sequential data, each at a separate offset, in
+/// bytes.
 const OBJECT: f64 = 4_194_304.0;
-/// Lengths that ratings and bandwidths of writes are found with, in bytes.
+/// I/O sizes at which ratings and bandwidths of writes are measured, in bytes.
 const RATED: f64 = 4096.0;
-/// Bytes, turns a minute and seek to the next track of a disk that does not say, in seconds.
+/// Default capacity in bytes, rotational speed in rpm, and track-to-track seek time in seconds of
+/// an HDD.
 const CAPACITY: f64 = 2e12;
 const RPM: f64 = 7200.0;
 const TRACK_S: f64 = 1e-3;
-/// Least that a record leaves on a drive, a sector, in bytes.
+/// Minimum size of a record on a drive, a sector, in bytes.
 const SECTOR: f64 = 4096.0;
-/// What ZFS gathers of records beside each other to write them as one, in bytes.
+/// Size in bytes up to which ZFS aggregates adjacent records into one write.
 const GATHERED: f64 = 1_048_576.0;
 const FULL_WRITE: f64 = 131_072.0;
 
-/// What a file system that writes records anew, elsewhere and whole, does for an I/O.
+/// Drive I/Os per I/O of a file system that rewrites records as a whole at new offsets.
 #[derive(Clone, Copy)]
 pub(super) struct Records {
-    /// Reads of drives for a read.
+    /// Number of drive reads for a read.
     pub(super) commands: f64,
-    /// Bytes of each.
+    /// Size of each in bytes.
     pub(super) bytes: f64,
-    /// Bytes that are written for a write, before copies and parity.
+    /// Bytes written for a write, before copies and parity.
     written: f64,
-    /// Share of writes that read what they replace a part of.
+    /// Share of writes that first read the record that they modify.
     read_first: f64,
 }
 
 impl Builder<'_> {
-    /// Time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
+    /// Returns the time of an I/O by rating and bandwidth; in a mix, writes weigh more among reads.
     pub(super) fn rated(&mut self, group: &Group, drive: &Part) -> Result<f64, PlanError> {
         let work = self.bill.work;
         let (reads, writes) = self.shares();
         let (before, after) = self.written(group);
         let (first, copies) = self.bill.setup.host_writes();
-        // Parity over hosts is of what each host holds: both read before they write.
+        // Parity across hosts applies to the data of each host: both read before they write.
         let (before, after) = (first + before * copies, after * copies * self.journalled());
         let mut seconds = 0.0;
         let records = self.records(group);
@@ -64,7 +67,7 @@ impl Builder<'_> {
             };
             let rate = self.within(drive, rate) * self.chosen(group, drive);
             let read = moved(drive, 1.0 / rate, (length, bandwidth));
-            // Under the head of a disk the parity passes, too, that a read in sequence leaves out.
+            // An HDD's head also passes over the parity, which a sequential read skips.
             let passed = match self.in_sequence(drive, bandwidth) {
                 true if group.raid.parity() > 0 => group.raid.per_data(self.set(group)),
                 // One stream is read from one side.
@@ -78,11 +81,11 @@ impl Builder<'_> {
         } else if writes > 0.0 {
             let bandwidth = self.bandwidth(drive, "write_bandwidth");
             let state = self.state(drive);
-            // What hosts share out is in sequence on none of their drives.
+            // Data spread over hosts are sequential on none of their drives.
             let streams = self.bill.setup.sequential && self.bill.setup.hosts == 1;
             let rate = match state {
                 _ if self.in_sequence(drive, bandwidth) => self.objects(drive, "write_iops"),
-                // In sequence nothing is left of a block to copy when it is erased.
+                // Sequential writes leave nothing of a block to copy when it is erased.
                 FlashState::Worn if streams && bandwidth.is_finite() => {
                     self.streamed(drive, bandwidth)
                 }
@@ -95,7 +98,7 @@ impl Builder<'_> {
                 },
                 FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
-                    // Fresh flash writes at random as it does in sequence.
+                    // Fresh flash does random writes as fast as sequential ones.
                     None => self.unrated_fresh(drive)?,
                 },
             };
@@ -114,8 +117,8 @@ impl Builder<'_> {
         Ok(seconds)
     }
 
-    /// Writes per second in sequence: as bytes pass, and no more than its controller does of any
-    /// kind, as far as that is rated.
+    /// Returns the sequential writes per second: by bandwidth, and no more than its controller does
+    /// of any kind, as far as rated.
     fn streamed(&mut self, drive: &Part, bandwidth: f64) -> f64 {
         let rated = ["read_iops", "write_iops", "fresh_write_iops"];
         let most =
@@ -124,9 +127,9 @@ impl Builder<'_> {
         bytes.min(most.unwrap_or(f64::INFINITY))
     }
 
-    /// Writes per second of fresh flash without a rating for it: over PCIe as fast as in sequence
-    /// and no faster than its reads; elsewhere, and with a flush after each, half way (by ratio)
-    /// from the rating of worn flash.
+    /// Returns the writes per second of fresh flash without a rating for it: over PCIe as fast as
+    /// sequential ones and no faster than its reads; elsewhere, and with a flush after each, half
+    /// way (by ratio) from the rating of worn flash.
     fn unrated_fresh(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let Some(bandwidth) = self.bandwidth_like(drive, "write_bandwidth") else {
             return self.need(drive, "write_bandwidth");
@@ -146,8 +149,8 @@ impl Builder<'_> {
         Ok(rate)
     }
 
-    /// Whether its flash is fresh. What is flushed after each write comes so slowly that a drive
-    /// without a rating of worn flash keeps up as fresh one does.
+    /// Returns the state of the flash. Writes with a flush after each are so slow that a drive
+    /// without a rating of worn flash is as fast as a fresh one.
     fn state(&self, drive: &Part) -> FlashState {
         let unknown = drive.value("write_iops").is_none() && !is_disk(drive);
         match unknown && self.is_flushed(drive) {
@@ -156,7 +159,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Rated writes per second. Where a drive is rated fresh only, the error says how to ask so.
+    /// Returns the rated writes per second. If a drive is rated fresh only, the error says how to
+    /// select that.
     fn worn(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let fresh = ["fresh_write_iops", "write_bandwidth"];
         let known = fresh.into_iter().find(|quantity| drive.value(quantity).is_some());
@@ -172,12 +176,12 @@ impl Builder<'_> {
         })
     }
 
-    /// Reads and writes of drives for a write. In sequence stripes are written whole, so that
-    /// parity is worked out from what is written, and nothing is read before.
+    /// Returns the reads and writes of drives for a write. Sequential stripes are written whole, so
+    /// parity is computed from the new data, and nothing is read before.
     pub(super) fn written(&self, group: &Group) -> (f64, f64) {
         let stripes = group.raid.per_data(self.set(group));
         match self.records(group) {
-            // The log of synchronous writes: what is written, and a mirror or parities of it.
+            // Log of synchronous writes: the data, and a mirror or parities of it.
             Some(_) if self.bill.work.flush.is_some() => (0.0, group.raid.copies()),
             Some(records) => (records.read_first * records.commands, stripes),
             None if self.bill.setup.sequential => (0.0, stripes),
@@ -185,13 +189,13 @@ impl Builder<'_> {
         }
     }
 
-    /// What a file system of whole records does for each I/O at random; `None` without one, or in
-    /// sequence, where it does the same as others.
+    /// Returns the drive I/Os of a file system with whole records for each random I/O; `None`
+    /// without one, or for sequential I/O, where it does the same as others.
     pub(super) fn records(&self, group: &Group) -> Option<Records> {
         let record = self.bill.record_bytes().filter(|_| !self.bill.setup.sequential)?;
         let size = self.bill.work.size_bytes;
         let moved = record.max(size);
-        // With parity a record is spread over the drives of its set, or else it is on one.
+        // With parity a record is spread over the drives of its set, otherwise it is on one.
         let (commands, bytes) = match group.raid.parity() {
             0 => (moved / record, record),
             parity => {
@@ -200,7 +204,7 @@ impl Builder<'_> {
                 (over, moved / over)
             }
         };
-        // What is written anew was read a short time ago, unless a bill says what a cache misses.
+        // Rewritten data were read a short time ago, unless a bill defines the misses of a cache.
         let missed = self.bill.setup.cache.map_or(0.0, |cache| 1.0 - cache.hit);
         let read_first = if size < record { missed } else { 0.0 };
         // Synchronous writes wait for a log; records follow when many of them were changed.
@@ -208,8 +212,8 @@ impl Builder<'_> {
         Some(Records { commands, bytes, written, read_first })
     }
 
-    /// Time of a drive for what it writes of an I/O, one copy: records of all I/Os go to free space
-    /// side by side, and what lies together is written as one.
+    /// Returns the time of a drive for its writes of an I/O, one copy: records of all I/Os go to
+    /// free space next to each other, and adjacent ones are written together.
     fn record_written(&mut self, drive: &Part, records: &Records) -> Result<f64, PlanError> {
         let bandwidth = self.need(drive, "write_bandwidth")?;
         let streamed = records.written / bandwidth;
@@ -220,18 +224,18 @@ impl Builder<'_> {
         Ok(streamed + seek * records.written / GATHERED)
     }
 
-    /// Drives of a set.
+    /// Returns the number of drives of a set.
     pub(super) fn set(&self, group: &Group) -> u32 {
         let spares = self.bill.setup.spares;
         self.bill.setup.width.unwrap_or(group.devices().saturating_sub(spares).max(1))
     }
 
-    /// Whether a disk does not seek: then its rating, for random I/Os, does not apply.
+    /// Returns whether an HDD does not seek: then its rating, for random I/Os, does not apply.
     fn in_sequence(&self, drive: &Part, bandwidth: f64) -> bool {
         self.bill.setup.sequential && bandwidth.is_finite() && is_disk(drive)
     }
 
-    /// I/Os in sequence per second by how often the head of a disk moves: never, or to each object
+    /// Returns the sequential I/Os per second by the seeks of an HDD: none, or one for each object
     /// of a cluster.
     fn objects(&mut self, drive: &Part, rating: &'static str) -> f64 {
         match self.has_daemons().then(|| self.figure(drive, rating)).flatten() {
@@ -240,14 +244,14 @@ impl Builder<'_> {
         }
     }
 
-    /// Whether one thread reads a mirror in sequence: from one of its drives.
+    /// Returns whether one thread reads a mirror sequentially: from one of its drives.
     fn streams_from_one_side(&self, group: &Group) -> bool {
         let setup = &self.bill.setup;
         setup.sequential && setup.jobs == Some(1) && group.raid == Raid::Mirror
     }
 
-    /// I/Os of a disk per second where its head moves over a part of it only: the time of a seek
-    /// grows with the root of its length, from one track to all of them.
+    /// Returns the IOPS of an HDD whose head moves over a part of it only: the seek time grows with
+    /// the square root of the distance, from one track to all of them.
     pub(super) fn within(&mut self, drive: &Part, rate: f64) -> f64 {
         let Some(span) = self.bill.setup.span.filter(|_| is_disk(drive) && rate.is_finite()) else {
             return rate;
@@ -261,7 +265,7 @@ impl Builder<'_> {
         1.0 / (half_turn + near)
     }
 
-    /// Speed-up of a disk by reordering its command queue.
+    /// Returns the speed-up of an HDD by reordering its command queue.
     fn chosen(&mut self, group: &Group, drive: &Part) -> f64 {
         let depth = self.figure(drive, "queue_depth").unwrap_or(CHOICE_MAX).min(CHOICE_MAX);
         let taken = self.bill.work.outstanding.min(self.commands_each(group));
@@ -269,15 +273,15 @@ impl Builder<'_> {
         self.figure(drive, "reorder").map_or(1.0, |power| depth.powf(power))
     }
 
-    /// Whether a disk takes writes into a cache of its own and sorts them. That of a SATA disk
-    /// is on by default; behind an adapter that of a SAS disk is taken as off.
+    /// Returns whether an HDD stores writes in its own cache and sorts them. That of a SATA disk is
+    /// on by default; behind an adapter that of a SAS disk is assumed to be off.
     fn sorts(&self, group: &Group, drive: &Part) -> bool {
         let kept = group.adapter.is_none() || drive.interface == "sata";
         let kept = kept && group.raid.parity() == 0;
         is_disk(drive) && kept && self.bill.work.flush.is_none() && !self.has_daemons()
     }
 
-    /// The same for writes, which a write-back cache may sort first.
+    /// Returns the speed-up of writes, which a write-back cache may sort first.
     fn gathered(&mut self, group: &Group, drive: &Part) -> f64 {
         let sorted = group.write_cache || self.deferred(drive);
         let cached = sorted.then(|| self.figure(drive, "cached_write_gain")).flatten();
@@ -289,20 +293,20 @@ impl Builder<'_> {
         })
     }
 
-    /// Writes of a drive for each copy that the software of a cluster writes.
+    /// Returns the writes of a drive for each copy that the software of a cluster writes.
     fn journalled(&mut self) -> f64 {
         let software = self.bill.software.as_deref().map(|id| self.part(id));
         software.and_then(|software| self.figure(software, "drive_writes")).unwrap_or(1.0)
     }
 
-    /// Whether short writes to a disk go to a log first, one after the other, and to their places
-    /// later in their order: daemons that keep copies do so (BlueStore up to 64 KiB).
+    /// Returns whether small writes to an HDD go to a log first, sequentially, and to their final
+    /// offsets later, sorted: daemons that store copies do so (BlueStore up to 64 KiB).
     fn deferred(&self, drive: &Part) -> bool {
         is_disk(drive) && self.bill.work.size_bytes < LONG && self.has_daemons()
     }
 
-    /// Drive reads for each read while drives have failed: their data are reconstructed from the
-    /// others of their set.
+    /// Returns the drive reads for each read while drives have failed: their data are reconstructed
+    /// from the others of their set.
     fn degraded(&self, group: &Group) -> f64 {
         let setup = &self.bill.setup;
         let drives = self.bill.drives();
@@ -312,7 +316,7 @@ impl Builder<'_> {
         1.0 - lost + lost * group.raid.degraded_reads(width)
     }
 
-    /// IOPS at queue depth 1 from the latency, where no rating is known.
+    /// Returns the IOPS at queue depth 1 from the latency, if no rating is known.
     fn alone(&mut self, drive: &Part, rating: &str, latency: &'static str) -> Option<f64> {
         if drive.value(rating).is_some() || self.bill.work.outstanding > 1 {
             return None;
@@ -320,8 +324,8 @@ impl Builder<'_> {
         self.figure(drive, latency).map(|seconds| 1.0 / seconds)
     }
 
-    /// Rated reads per second at the size of the workload: between the ratings at 512 B and 4 KiB
-    /// on a line in the logarithm of the size.
+    /// Returns the rated reads per second at the I/O size: between the ratings at 512 B and 4 KiB,
+    /// linear in the logarithm of the size.
     fn read_rate(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let size = self.bill.work.size_bytes;
         if let Some(alone) = self.alone(drive, "read_iops", "read_latency") {
@@ -342,7 +346,7 @@ impl Builder<'_> {
         Ok(rate * (small / rate).powf(share))
     }
 
-    /// Weight of a write among reads: from the catalogue, or from the rating of a mix.
+    /// Returns the weight of a write among reads: from the catalogue, or from the rating of a mix.
     fn mix_factor(&mut self, drive: &Part) -> Result<f64, PlanError> {
         if let Some(factor) = self.figure(drive, "mix_factor") {
             return Ok(factor);
@@ -360,13 +364,13 @@ impl Builder<'_> {
     }
 }
 
-/// Whether a drive has heads to move.
+/// Returns whether a drive is an HDD, with heads to move.
 pub(super) fn is_disk(drive: &Part) -> bool {
     drive.known("reorder").is_some() || drive.known("rpm").is_some()
 }
 
-/// Time of an I/O by what one of 4 KiB at random takes, nothing in sequence, and by its bytes. A
-/// disk moves its head first; flash does both at once, on other dies.
+/// Returns the time of an I/O from that of a random one of 4 KiB, zero for sequential ones, and
+/// from its bytes. An HDD moves its head first; flash does both at once, on different dies.
 fn moved(drive: &Part, command_s: f64, (size_bytes, bandwidth): (f64, f64)) -> f64 {
     let bytes_s = size_bytes / bandwidth;
     match is_disk(drive) && command_s > 0.0 {
@@ -375,9 +379,9 @@ fn moved(drive: &Part, command_s: f64, (size_bytes, bandwidth): (f64, f64)) -> f
     }
 }
 
-/// Time of a write between the lengths at which rating and bandwidth hold: bytes a second grow from
-/// one to the other with the logarithm of the length. Worn flash writes bytes again and again, so
-/// that it does little more than half as many writes of 8 KiB as of 4 KiB.
+/// Returns the time of a write between the sizes of rating and bandwidth: bytes per second grow
+/// from one to the other with the logarithm of the size. Worn flash rewrites bytes repeatedly, so
+/// it does little more than half as many writes of 8 KiB as of 4 KiB.
 fn between(size_bytes: f64, rate: f64, bandwidth: f64) -> f64 {
     let short = RATED * rate;
     let share = ((size_bytes / RATED).ln() / (FULL_WRITE / RATED).ln()).clamp(0.0, 1.0);

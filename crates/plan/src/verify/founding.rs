@@ -1,4 +1,4 @@
-//! The systems of the founding documents.
+//! Systems of the founding documents.
 
 use super::{PlanError, Set, Table, Tag, plain, root, simulated, solved};
 use crate::bill::Bill;
@@ -15,7 +15,7 @@ pub(super) fn rows(table: &mut Table) -> Result<(), PlanError> {
     thirdio(table)
 }
 
-/// 28 drives: ratings predict rate and latency; only the processor's time is taken from the text.
+/// 28 drives: ratings predict rate and latency; only the CPU time is from the text.
 fn intel_ssd(table: &mut Table) -> Result<(), PlanError> {
     const CASE: &str = "Intel, 28 SSDs";
     let bill = table.bill(include_str!("../../systems/intel-ssd.toml"));
@@ -78,7 +78,7 @@ fn marvell(table: &mut Table) -> Result<(), PlanError> {
         let name = format!("serial share of {word}s");
         table.fit(&name, format!("{share:.5}"), "8 modules", true);
         table.row(CASE, &format!("8 modules {word}"), FIT, (&eight, at(8, share)?), "");
-        // Two modules read twice 93K, as the table of the slides says.
+        // Two modules read twice 93K, as in the table of the slides.
         if word == "read" {
             let two = plain(2.0 * module);
             table.row(CASE, "2 modules read", RATE, (&two, at(2, share)?), "");
@@ -96,7 +96,7 @@ fn marvell(table: &mut Table) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// iSCSI: what the processor allows is taken from the text, what the wire allows is not.
+/// iSCSI: the limit of the CPU is from the text, that of the wire is not.
 fn intel_iscsi(table: &mut Table) -> Result<(), PlanError> {
     const CASE: &str = "Intel, iSCSI";
     let wire = table.bill(include_str!("../../systems/iscsi-wire.toml"));
@@ -215,7 +215,8 @@ fn processor(
     Ok(())
 }
 
-/// Engine time and fabric that meet 2.7M reads of 1 KiB and `target` bytes per second at 512 KiB.
+/// Returns the engine time and fabric that result in 2.7M reads of 1 KiB and `target` bytes per
+/// second at 512 KiB.
 fn fit_to(table: &Table, bill: &Bill, target: f64) -> Result<(f64, f64), PlanError> {
     let reads = table.claim(74, "iops").value;
     let at = |engine: f64, fabric: f64, size: f64| {
@@ -224,7 +225,7 @@ fn fit_to(table: &Table, bill: &Bill, target: f64) -> Result<(f64, f64), PlanErr
         let engines = [("lpe12004", "engine_time", engine), ("lpe12002", "engine_time", engine)];
         solved(&bill, &[engines[0], engines[1], ("dl370-g6", "bandwidth", fabric)])
     };
-    // At 512 KiB the engines do not count, so one round settles both.
+    // At 512 KiB the engines have no effect, so one round determines both.
     let rough = reads.recip() * 24.0;
     let fabric = root((0.9 * target, 1.2 * target), |fabric| {
         Ok(at(rough, fabric, 524_288.0)?.bytes_per_s - target)

@@ -20,7 +20,7 @@ pub(super) fn rows(table: &mut Table) -> Result<(), PlanError> {
     fibre(table)
 }
 
-/// From depth 1 to depth 16, by channels.
+/// Drives from depth 1 to depth 16, by channels.
 fn depth(table: &mut Table) -> Result<(), PlanError> {
     const CASE: &str = "drives at depth 16";
     for (text, part, tag, note) in [
@@ -52,7 +52,8 @@ fn depth(table: &mut Table) -> Result<(), PlanError> {
             table.fit(&name, format!("{channels}"), "IOPS at depth 16", false);
         }
         let published = table.catalogue.parts[part].value("depth16_latency").unwrap_or_default();
-        // That of the P4800X contradicts its own IOPS by Little's law, so it is no yardstick.
+        // The published latency of the P4800X contradicts its own IOPS by Little's law, so it is no
+        // reference.
         let tag = if tag == FIT { FIT } else { ALT };
         let figure = format!("mean latency, {part}");
         table.row(CASE, &figure, tag, (&plain(published), found.latency_s), note);
@@ -64,7 +65,7 @@ fn depth(table: &mut Table) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The 99th percentile of a bill, simulated with service times of little variance.
+/// Returns the 99th percentile of a bill, simulated with service times of little variance.
 fn p99(bill: &Bill) -> Result<f64, PlanError> {
     let mut network = System::build(bill, &Tweak::default())?.network;
     let steps = network.classes.iter_mut().flat_map(|class| &mut class.route);
@@ -93,7 +94,7 @@ fn mixes(table: &mut Table) -> Result<(), PlanError> {
     let at = |part: &str, weight: f64| {
         let mut bill = base.clone();
         bill.groups[0].drive = Some(part.to_owned());
-        // A figure that stands in the bill wins over the rated mix, which is what is predicted.
+        // A figure in the bill precedes the rated mix, which is what is predicted.
         let known = bill.catalogue.parts[part].figures["write_iops"][0].clone();
         let figure = catalogue::Figure { value: weight, low: weight, high: weight, ..known };
         let part = bill.catalogue.parts.get_mut(part).expect("checked");
@@ -164,7 +165,7 @@ fn scaling(table: &mut Table) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Fibre Channel of 16 Gb/s from 8 Gb/s.
+/// Fibre Channel of 16 Gb/s, predicted from 8 Gb/s.
 fn fibre(table: &mut Table) -> Result<(), PlanError> {
     const CASE: &str = "Fibre Channel ports";
     let bill = table.bill(include_str!("../../systems/fc-port.toml"));

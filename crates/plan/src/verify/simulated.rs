@@ -1,4 +1,4 @@
-//! The same systems simulated with other distributions of service times.
+//! The same systems, simulated with other distributions of service times.
 //!
 //! Theory assumes exponential times. If fixed or Erlang times meet a published figure as well, the
 //! figure does not identify the distribution, and the table notes it.
@@ -14,9 +14,9 @@ const SHAPES: [(&str, Shape); 3] = [
     ("Erlang of 4", Shape::Erlang(4)),
     ("exponential times", Shape::Exponential),
 ];
-/// Gives requests per second to some tenths of a percent.
+/// Length of a simulation: requests per second are within some tenths of a percent.
 const RUN: Run = Run { seed: 1, warmup: 10_000, requests: 60_000 };
-/// A parameter fitted to them need not be more precise.
+/// Precision of a parameter that is fitted by simulations.
 const CLOSE: f64 = 1e-3;
 
 /// Means of a simulation.
@@ -27,7 +27,7 @@ pub(super) struct Means {
     pub latency_s: f64,
 }
 
-/// A bill with every time of each shape.
+/// Returns the means of a bill with all times of each shape.
 pub(super) fn shapes(bill: &Bill) -> Result<Vec<(&'static str, Means)>, PlanError> {
     let network = System::build(bill, &Tweak::default())?.network;
     let one = |(what, shape): (&'static str, Shape)| {
@@ -47,8 +47,8 @@ fn means(network: &Network) -> Result<Means, PlanError> {
     Ok(Means { iops: solution.throughput_per_s(), latency_s: solution.response_s() })
 }
 
-/// Ports with engines that wait for the fabric, each by itself: for each shape the engine time that
-/// gives `reads` of 1 KiB, and the IOPS of 4 KiB that follow.
+/// Returns for ports with engines that wait for the fabric, each separately: for each shape the
+/// engine time that results in `reads` of 1 KiB, and the IOPS of 4 KiB that follow.
 pub(super) fn engines(
     bill: &Bill,
     reads: f64,
@@ -66,7 +66,8 @@ pub(super) fn engines(
     SHAPES.into_iter().map(one).collect()
 }
 
-/// A class for each port, with its engine held during the transfer; then the cores of the bill.
+/// Returns a network with a class for each port, with its engine held during the transfer; then the
+/// cores of the bill.
 fn holding(
     bill: &Bill,
     engine_s: f64,

@@ -15,9 +15,9 @@ fn the_error_table_meets_its_bars_and_no_error_grew() {
     }
     let rows = |set| report.summaries.iter().find(|s| s.set == set).unwrap().rows;
     assert_eq!((rows(Set::Founding), rows(Set::Processor), rows(Set::Outside)), (17, 3, 8));
-    // No more than eight numbers were chosen to meet the founding documents.
+    // At most eight numbers were chosen to meet the founding documents.
     assert_eq!(report.fitted.iter().filter(|fitted| fitted.founding).count(), 8);
-    // Nor does the verdict hang on how the 10 GB/s of one document are read.
+    // The verdict does not depend on the reading of the 10 GB/s of one document either.
     let decimal = |row: &&Row| row.tag == Tag::Alt && row.note.contains("read as decimal");
     let other: Vec<&Row> = report.rows.iter().filter(decimal).collect();
     let mut read = report.rows.clone();
@@ -35,7 +35,7 @@ fn the_error_table_meets_its_bars_and_no_error_grew() {
         assert!(!held, "{} is fitted and held out", fit.key());
         assert_eq!(fit.set, None);
     }
-    // A worse answer is noticed, and one that nobody recorded.
+    // A worse prediction is found, and one without a record.
     let mut worse = report.rows.clone();
     let first = worse.iter_mut().find(|row| row.tag == Tag::Pred).unwrap();
     first.model *= 0.95;
@@ -43,7 +43,7 @@ fn the_error_table_meets_its_bars_and_no_error_grew() {
     assert_eq!(grown(&worse), [key]);
     worse[0].figure = "another".to_owned();
     assert_eq!(grown(&worse), ["Intel, 28 SSDs: another"]);
-    // Nothing is recorded that no row has.
+    // Every record has a row.
     let recorded: BTreeMap<String, f64> = toml::from_str(RECORDED).unwrap();
     for key in recorded.keys() {
         let known = report.rows.iter().any(|row| row.tag == Tag::Pred && row.key() == *key);

@@ -11,11 +11,11 @@ use super::rig::{ARRAY, BYTES, REGIONS};
 
 mod leg;
 
-/// Bytes of a page, which is written whole or not at all; only superblocks may be torn.
+/// Bytes of a page, which is written completely or not at all; only superblocks may be torn.
 pub(super) const PAGE: u64 = 4096;
 /// Unit of tearing.
 const SECTOR: usize = 512;
-/// Turns, of which one executes late I/Os, too.
+/// Number of turns of which one executes late I/Os, too.
 const LATE: u64 = 200;
 /// Queue depth of a lane.
 const DEPTH: usize = 8;
@@ -30,9 +30,9 @@ pub(super) enum Content {
 /// A cached version of a page, not durable yet.
 struct Version {
     content: Content,
-    /// The I/O that wrote it.
+    /// I/O that wrote the content.
     io: u64,
-    /// When that I/O completed.
+    /// Completion time of that I/O.
     answered: u64,
 }
 
@@ -61,25 +61,25 @@ pub(super) struct Leg {
     pub(super) plain: bool,
     /// The leg went back to a snapshot, and was not recorded as in since.
     pub(super) rolled: bool,
-    /// A snapshot of it.
+    /// Snapshot of the leg's data.
     image: Option<BTreeMap<u64, Content>>,
-    /// How often the marks of its map had changed then, and have changed.
+    /// Number of changes of the map's marks at the time of the image, and now.
     image_marks: u64,
     marks: u64,
-    /// The leg's true data, while the snapshot is in their place.
+    /// The leg's true data, while the snapshot replaces them.
     own: Option<BTreeMap<u64, Content>>,
-    /// It is full: superblocks, maps and pages never written before cannot be written.
+    /// The leg is full: superblocks, maps and pages never written before cannot be written.
     pub(super) full: bool,
-    /// It had a bad page: failed reads are repaired, even in clean regions.
+    /// The leg had a bad page: failed reads are repaired, even in clean regions.
     pub(super) spoiled: bool,
     /// Lanes with a lower epoch are broken.
     epoch: u32,
-    /// It had faults, and was not resynced since.
+    /// The leg had faults, and was not resynced since.
     pub(super) blamed: bool,
-    /// It lost its cache, and was not recorded as in since.
+    /// The leg lost its cache, and was not recorded as in since.
     pub(super) lost: bool,
-    /// How often it lost writes that it had acknowledged, how many of these losses a flush has
-    /// told, and how many were made good. The next flush fails, as that of a remote volume does.
+    /// Number of losses of acknowledged writes, of losses that a flush has reported, and of losses
+    /// that were repaired. The next flush fails, as that of a remote volume does.
     losses: u64,
     losses_told: u64,
     forgiven: u64,
@@ -92,10 +92,10 @@ struct Taken {
     epoch: u32,
     leg: usize,
     io: Io,
-    /// When it was submitted, as a count of events and by the clock.
+    /// Time of the submission, as a count of events and by the clock.
     at: u64,
     came: Nanos,
-    /// Executed long after that: not before this time, or in one of many turns.
+    /// Earliest time of a late execution; without one, in one of many turns.
     late: Option<Nanos>,
     result: Option<Result<(), Fault>>,
 }
@@ -123,8 +123,8 @@ pub(super) struct World {
     pub(super) time: u64,
     /// The clock.
     pub(super) now: Nanos,
-    /// How long after it was submitted a late I/O is executed at the latest, and a leg that hangs
-    /// gives one up. Without this chance decides, and a leg hangs for ever.
+    /// Maximum time after its submission until a late I/O is executed, and until a hung leg fails
+    /// an I/O. Without this limit the time is random, and a leg hangs for ever.
     pub(super) latest: Option<Nanos>,
     pub(super) rng: Rng,
 }
@@ -152,8 +152,7 @@ impl World {
         }))
     }
 
-    /// Whether nothing happens without a lane. What a hung leg holds waits for time, as late writes
-    /// do.
+    /// Whether nothing happens without a lane. I/Os of a hung leg wait for time, as late writes do.
     pub(super) fn is_idle(&self) -> bool {
         let waits = |taken: &Taken| taken.late.is_some() || self.legs[taken.leg].hung;
         self.taken.iter().all(waits) && self.waiting == 0
@@ -164,7 +163,7 @@ impl World {
         self.taken.iter().any(|taken| taken.leg == leg && taken.late.is_some())
     }
 
-    /// When a late I/O is executed next, or a leg that hangs gives one up.
+    /// Time at which a late I/O is executed next, or a hung leg fails one.
     pub(super) fn next_late(&self) -> Option<Nanos> {
         let latest = self.latest?;
         let due = self.taken.iter().filter_map(|taken| match self.legs[taken.leg].hung {
@@ -174,8 +173,8 @@ impl World {
         due.filter(|at| *at > self.now).min()
     }
 
-    /// When an I/O is executed that was submitted just now, if it is a late one. Those of the array
-    /// itself are seldom late: everything waits for them.
+    /// Time at which a just submitted I/O is executed, if it is a late one. The array's own I/Os
+    /// are seldom late: everything waits for them.
     fn lateness(&mut self, leg: usize, io: &Io) -> Option<Nanos> {
         let changes = matches!(io.op, Op::Write | Op::Trim | Op::WriteZeroes);
         if !self.legs[leg].slow || !changes {
@@ -215,17 +214,17 @@ impl World {
         let leg = &mut self.legs[*leg];
         let Some(result) = *result else {
             *result = Some(match *epoch == leg.epoch {
-                // It is given up, as a kernel does after half a minute.
+                // The I/O fails, as a kernel fails one after half a minute.
                 true if leg.hung => Err(Fault::Medium),
                 true if io.op == Op::Flush && leg.tells() => {
                     self.told += 1;
                     Err(Fault::Medium)
                 }
                 true => execute(leg, io, *id, *at, &mut self.rng),
-                // Its lane is broken.
+                // The lane of the I/O is broken.
                 false => Err(Fault::Disconnected),
             });
-            // Another step completes it.
+            // A later step completes the I/O.
             return;
         };
         let Taken { id, way, io, epoch, .. } = self.taken.swap_remove(index);
@@ -254,7 +253,7 @@ impl World {
         }
     }
 
-    /// A leg dies; with `power` it loses its cache.
+    /// Kills a leg; with `power` it loses its cache.
     pub(super) fn fail(&mut self, leg: usize, power: bool) {
         let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
         (leg.dead, leg.blamed) = (true, true);
@@ -269,7 +268,7 @@ impl World {
         }
     }
 
-    /// The server of a leg has died: what its disk had under way is executed, or never will be.
+    /// Ends the I/Os of a leg whose server has died: each is executed, or never will be.
     pub(super) fn end_all_of(&mut self, leg: usize) {
         for Taken { io, result, id, .. } in self.taken.extract_if(.., |taken| taken.leg == leg) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
@@ -278,13 +277,13 @@ impl World {
                 leg.write(&io, id, || true);
             }
         }
-        // The next flush covers them: nothing is under way any more.
+        // The next flush covers them: nothing is in flight any more.
         let time = self.time;
         let versions = self.legs[leg].cache.values_mut().flatten();
         versions.for_each(|version| version.answered = version.answered.min(time));
     }
 
-    /// A leg's host is gone; with `power` it loses its cache.
+    /// Removes a leg's host; with `power` the leg loses its cache.
     pub(super) fn leave(&mut self, leg: usize, power: bool) {
         let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
         (leg.away, leg.blamed) = (true, true);
@@ -294,18 +293,18 @@ impl World {
         }
     }
 
-    /// A leg dies and goes back to its snapshot. False if it has none.
+    /// Kills a leg and reverts it to its snapshot. False if it has none.
     pub(super) fn roll_back(&mut self, leg: usize) -> bool {
         if !self.legs[leg].roll_back() {
             return false;
         }
         self.fail(leg, false);
-        // The leg's host was started anew.
+        // The leg's host was restarted.
         self.legs[leg].epoch += 1;
         true
     }
 
-    /// The only leg dies, and its snapshot, which is older, stands where its data were.
+    /// Kills the only leg, and replaces its data with its older snapshot.
     pub(super) fn show_older(&mut self, leg: usize) {
         self.fail(leg, true);
         let of = &mut self.legs[leg];
@@ -313,14 +312,14 @@ impl World {
         of.bad = None;
     }
 
-    /// The process dies: some I/Os in flight are executed, pages are torn, and caches lost.
+    /// Kills the process: some I/Os in flight are executed, pages are torn, and caches lost.
     pub(super) fn crash(&mut self) {
         self.answered.clear();
         self.gone.clear();
         self.waiting = 0;
         for Taken { leg, io, result, id, epoch, .. } in std::mem::take(&mut self.taken) {
             let (leg, rng) = (&mut self.legs[leg], &mut self.rng);
-            // I/Os that a host had in flight when it went back to a snapshot are gone with it.
+            // I/Os in flight of a host that reverted to a snapshot are gone with it.
             if leg.rolled && epoch != leg.epoch {
                 continue;
             }
@@ -371,7 +370,7 @@ fn execute(leg: &mut Leg, io: &mut Io, id: u64, at: u64, rng: &mut Rng) -> Resul
         Op::Read if bad => return Err(Fault::Medium),
         Op::Write if !leg.has_room(io) => return Err(Fault::NoSpace),
         Op::Write if leg.sick && rng.below(3) == 0 => {
-            // It may have been executed all the same.
+            // The failed I/O may have been executed all the same.
             if rng.below(2) == 0 {
                 leg.write(io, id, || true);
             }
@@ -425,7 +424,7 @@ impl Lane for Way {
         }
         let mut world = self.world.borrow_mut();
         let mine = world.taken.iter().filter(|taken| taken.way == self.number).count();
-        // A full queue leaves the rest.
+        // A full queue refuses the rest.
         let room = DEPTH.saturating_sub(mine).min(ios.len());
         for io in ios.drain(..room) {
             world.next += 1;

@@ -1,8 +1,8 @@
 //! Runs a story of a lone volume that reconnects by itself: real initiators, the network, a real
-//! server, and a simulated disk. No array sees to anything.
+//! server, and a simulated disk, without an array.
 //!
-//! A flush that is done covers what was acknowledged before, unless one has failed since; and what
-//! was written before a newer write was acknowledged never comes back.
+//! A completed flush covers earlier acknowledged writes, unless one has failed since; and data from
+//! before an acknowledged newer write never return.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -18,17 +18,17 @@ use super::rig::{BYTES, EVENT, PLACES, REFUSALS, SCRATCH, TRIES};
 use super::story::{BLOCKS, Over, Step, Story};
 use super::{Happened, Kept};
 
-/// How long its lanes try to reconnect.
+/// Time for which the volume's lanes try to reconnect, in seconds.
 const RECONNECT_SECONDS: u32 = 30;
-/// How long after the last trouble its connections work, and are known to.
+/// Time after the last fault until the volume's connections must work, and must be known to work.
 const QUIET: Nanos = Nanos::from_secs(40);
 /// Time within which I/Os are answered, after time-outs, reconnections and graces.
 const LIMIT: Nanos = Nanos::from_secs(240);
-/// Least time between rounds in which nothing is under way, and the longest.
+/// Minimum time between rounds in which nothing is under way, and the maximum.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 const LONGEST: Nanos = Nanos::from_secs(1);
 
-/// A lane, and what it has not taken yet.
+/// A lane, and the I/Os that it has not accepted yet.
 struct Way {
     lane: Box<dyn Lane>,
     waiting: VecDeque<Io>,
@@ -56,8 +56,8 @@ struct Run {
     next: u64,
     now: Nanos,
     rng: Rng,
-    /// Flushes that may fail because connections were lost, or because flushes of others failed,
-    /// and when one failed last: others that had begun by then fail, too.
+    /// Number of flushes that may fail because connections were lost, or because flushes of others
+    /// failed, and the time of the last failure: others that had begun by then fail, too.
     untold: usize,
     retold: usize,
     told_at: u64,
@@ -139,7 +139,7 @@ impl Run {
         Ok(())
     }
 
-    /// A process that was started anew opens the volume.
+    /// Opens the volume in a restarted process.
     fn open(&mut self) -> Result<(), String> {
         for _ in 0..=TRIES {
             let (world, client) = (&self.world, Client::new(&self.hosts, &self.session));
@@ -156,7 +156,7 @@ impl Run {
         Err("its target lets no process in".to_owned())
     }
 
-    /// The process dies, and another one opens the volume.
+    /// Kills the process; a new process opens the volume.
     fn crash(&mut self, power: bool) -> Result<(), String> {
         self.kept.add(Happened::Crash);
         self.asked.clear();
@@ -203,7 +203,7 @@ impl Run {
             Step::Slow(_) => Happened::Slow,
             _ => Happened::Failed,
         });
-        // A loss is told once, whichever lanes have lost their connections.
+        // A loss is reported once, whichever lanes have lost their connections.
         self.untold += 1;
         if power {
             let time = self.world.borrow().time;
@@ -232,7 +232,7 @@ impl Run {
         self.submit_at(op, blocks, fua, (offset, len));
     }
 
-    /// Submits an I/O of these bytes, which are blocks of the model or none.
+    /// Submits an I/O on these bytes, which are blocks of the model or none.
     fn submit_at(&mut self, op: Op, blocks: Range<usize>, fua: bool, (offset, len): (u64, u32)) {
         let number = self.next;
         self.next += 1;
@@ -257,7 +257,7 @@ impl Run {
         self.ways[way].waiting.push_back(Io { tag: Tag(number), op, fua, len, offset, buf });
     }
 
-    /// The network and all that is beside lanes go on.
+    /// Advances the network and everything else outside the lanes.
     fn network(&mut self) -> Result<(), String> {
         self.now = self.now + EVENT;
         self.hosts.step(self.now)?;
@@ -294,7 +294,7 @@ impl Run {
         let way = &mut self.ways[number];
         way.lane.poll(self.now, &mut done);
         way.lane.submit(self.now, &mut way.waiting);
-        // As a server does with a volume whose lane is lost for good.
+        // A server does the same with a volume whose lane is lost for good.
         let is_over = way.lane.broken().is_some() && way.waiting.is_empty();
         done.into_iter().try_for_each(|one| self.check(one))?;
         let waits = self.asked.values().any(|asked| asked.way == number);
@@ -330,7 +330,7 @@ impl Run {
         Ok(())
     }
 
-    /// Everything goes on for so long.
+    /// Runs the world for this time.
     fn wait(&mut self, time: Nanos) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {
@@ -341,7 +341,8 @@ impl Run {
         Ok(())
     }
 
-    /// Runs until nothing is left of any trouble, unless the disk is in trouble: false then.
+    /// Runs until all faults of the world have ended. Returns `false` if the disk has a fault or
+    /// the limit is reached.
     fn calm(&mut self) -> Result<bool, String> {
         let end = self.now + LIMIT;
         let mut calm_since = None;
@@ -401,8 +402,8 @@ impl Run {
     fn may_fail(&mut self, asked: &Asked, fault: Fault) -> Result<(), String> {
         let flush = asked.op == Op::Flush;
         if self.world.borrow().legs[0].blamed {
-            // The server tells other connections of a flush that failed, and the volume once more
-            // of each of these.
+            // The server reports a failed flush to other connections, and the volume repeats the
+            // report for each of these.
             let fails = flush && !self.world.borrow().legs[0].is_well();
             self.retold += if fails { 2 * self.lanes } else { 0 };
             return Ok(());
@@ -418,7 +419,8 @@ impl Run {
         Ok(())
     }
 
-    /// The disk is well: everything is read, also after the power has failed.
+    /// Checks the end of a case with a healthy disk: reads everything, also after the power has
+    /// failed.
     fn end(&mut self) -> Result<(), String> {
         self.bring_back();
         self.rest()?;
@@ -426,7 +428,7 @@ impl Run {
             return Err("it does not become calm".to_owned());
         }
         self.flush()?;
-        // A write of what no step writes; it fails in trouble only.
+        // Writes a block that no step uses; the write fails only under faults.
         self.submit_at(Op::Write, 0..0, false, (DATA_OFFSET + SCRATCH, PAGE as u32));
         self.rest()?;
         self.read_all()?;
@@ -434,7 +436,7 @@ impl Run {
         self.read_all()
     }
 
-    /// Flushes until that is done: there may be losses to tell.
+    /// Flushes until a flush succeeds: there may be losses to report.
     fn flush(&mut self) -> Result<(), String> {
         let fails = self.untold + self.retold;
         for _ in 0..=fails {

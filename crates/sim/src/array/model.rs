@@ -1,4 +1,4 @@
-//! Model of a block: the values it may hold, from writes, completions, flushes and losses.
+//! Model of a block: its possible values, from writes, completions, flushes and losses.
 
 /// A write of a block.
 #[derive(Clone, Copy, Debug)]
@@ -7,25 +7,27 @@ struct Write {
     /// Number of its I/O.
     io: u64,
     begun: u64,
-    /// When it completed, or the process died.
+    /// Time of the completion, or of the process's end.
     ended: Option<u64>,
-    /// It was acknowledged, and not lost since.
+    /// The write was acknowledged, and not lost since.
     told: bool,
     /// The write was acknowledged, and no flush has failed since: the next good one covers it.
     owed: bool,
-    /// It was acknowledged with FUA, or before an acknowledged flush.
+    /// The write was acknowledged with FUA, or before an acknowledged flush.
     durable: bool,
-    /// In flight when the last leg lost its cache: it may be lost before it is acknowledged.
+    /// The write was in flight when the last leg lost its cache: it may be lost before it is
+    /// acknowledged.
     doomed: bool,
-    /// When a read returned it that began after its end: later reads return nothing older.
+    /// Time of a read that returned the value and began after the write's end: later reads return
+    /// nothing older.
     seen: Option<u64>,
 }
 
-/// The writes that a block may still hold.
+/// Writes that a block may still hold.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     writes: Vec<Write>,
-    /// When writes were last lost: a read that began before has seen nothing that stays.
+    /// Time of the last loss of writes: an earlier read has seen nothing permanent.
     lost_at: u64,
 }
 
@@ -44,7 +46,7 @@ impl Block {
         self.writes.push(Write { value, io, begun, ended, told, owed, durable, doomed, seen });
     }
 
-    /// A write completed.
+    /// Records that a write completed.
     pub(super) fn end(&mut self, io: u64, time: u64, good: bool, fua: bool) {
         for write in self.writes.iter_mut().filter(|write| write.io == io) {
             write.ended = Some(time);
@@ -53,8 +55,8 @@ impl Block {
         }
     }
 
-    /// A flush begun at this time was acknowledged. That the last leg has lost its cache meanwhile
-    /// excuses nothing: the flush had to fail.
+    /// Records that a flush begun at this time was acknowledged. A cache lost meanwhile by the last
+    /// leg excuses nothing: the flush had to fail.
     pub(super) fn flushed(&mut self, begun: u64) {
         for write in &mut self.writes {
             write.durable |= write.owed && write.ended.is_some_and(|ended| ended < begun);
@@ -62,12 +64,12 @@ impl Block {
         }
     }
 
-    /// A flush failed: the client knows that what it wrote may be lost.
+    /// Records a failed flush: the client knows that its writes may be lost.
     pub(super) fn flush_failed(&mut self) {
         self.writes.iter_mut().for_each(|write| write.owed = false);
     }
 
-    /// The last leg lost its cache, including completions not acknowledged yet.
+    /// Records that the last leg lost its cache, including completions not acknowledged yet.
     pub(super) fn lost(&mut self, time: u64) {
         self.lost_at = time;
         for write in &mut self.writes {
@@ -77,7 +79,7 @@ impl Block {
         }
     }
 
-    /// The only leg that is left is an older image: everything may be lost.
+    /// Records that the only remaining leg is an older image: everything may be lost.
     pub(super) fn lost_all(&mut self, time: u64) {
         self.lost_at = time;
         for write in &mut self.writes {
@@ -120,7 +122,7 @@ impl Block {
         self.writes.iter().any(|write| write.value == value && !hidden(write))
     }
 
-    /// All legs are known to hold this value.
+    /// Records that all legs hold this value.
     pub(super) fn is_now(&mut self, value: u64) {
         let in_flight = self.writes.iter().any(|write| write.ended.is_none());
         if in_flight || !self.writes.iter().any(|write| write.value == value) {
@@ -130,7 +132,7 @@ impl Block {
         self.writes.iter_mut().for_each(|write| write.told |= write.value == value);
     }
 
-    /// All values that it may hold.
+    /// All values that the block may hold.
     pub(super) fn values(&self) -> Vec<u64> {
         self.writes.iter().map(|write| write.value).collect()
     }
@@ -142,7 +144,7 @@ impl Block {
     }
 }
 
-/// Whether one completed before the other began.
+/// Whether one write completed before the other began.
 fn is_before(one: &Write, other: &Write) -> bool {
     one.ended.is_some_and(|ended| ended < other.begun)
 }

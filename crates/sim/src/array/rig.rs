@@ -47,14 +47,15 @@ const ROUNDS: u32 = 4000;
 const QUIET: Nanos = Nanos::from_secs(25);
 /// Events until a syncing leg is recorded as in, if nothing else happens.
 const ENTERING_EVENTS: u32 = 500;
-/// How long a leg may leave an I/O unanswered.
+/// Maximum time for which a leg may leave an I/O unanswered.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// Faults of a leg that refuses I/Os.
 pub(super) const REFUSALS: [Fault; 4] =
     [Fault::ReadOnly, Fault::OutOfRange, Fault::Unsupported, Fault::Aborted];
-/// Least time between rounds of a wait in which nothing is under way.
+/// Minimum time between rounds of a wait in which nothing is under way.
 const STEP: Nanos = Nanos::from_millis(1);
-/// How often legs are brought back: a server may wait for late writes for longer than one login.
+/// Number of attempts to bring legs back: a server may wait for late writes for longer than one
+/// login.
 pub(super) const TRIES: u32 = 3;
 /// Time limit of a resync.
 const MINUTE: Nanos = Nanos::from_secs(60);
@@ -73,7 +74,7 @@ struct Asked {
     fua: bool,
     blocks: std::ops::Range<usize>,
     begun: u64,
-    /// Legs that were in when it began.
+    /// Legs that were in at its start.
     legs: u32,
 }
 
@@ -97,20 +98,20 @@ struct Run {
     /// Size of the array, and its possible size at the next opening.
     bytes: u64,
     grows_to: u64,
-    /// Flushes that may fail because connections to the last leg were lost, and when one failed
-    /// last: others that had begun by then fail, too.
+    /// Number of flushes that may fail because connections to the last leg were lost, and the time
+    /// of the last failure: others that had begun by then fail, too.
     untold: usize,
     told_at: u64,
-    /// Connections to the last leg that may have been lost unseen, since they had nothing to do.
+    /// Idle connections to the last leg whose loss may be unnoticed.
     unseen: Unseen,
-    /// The generation of the array when it was opened, until data are shown.
+    /// Generation of the array when it was opened, until data are shown.
     opened: Option<u64>,
-    /// Client I/Os completed, and those that failed.
+    /// Number of client I/Os completed, and of those that failed.
     answered: u64,
     failed: u64,
     kept: Kept,
-    /// In the end writes must succeed. They could hide what other checks would find, so half of the
-    /// stories end without.
+    /// Writes must succeed at the end. They could hide findings of other checks, so half of the
+    /// stories end without them.
     ends_with_writes: bool,
 }
 
@@ -279,7 +280,7 @@ impl Run {
         }
     }
 
-    /// The process dies.
+    /// Kills the process.
     fn kill(&mut self) {
         self.own_again();
         self.kept.add(Happened::Crash);
@@ -303,7 +304,7 @@ impl Run {
         self.submit_at(op, fua, blocks, (offset, len));
     }
 
-    /// Submits an I/O of these bytes, which are blocks of the model or none.
+    /// Submits an I/O on these bytes, which are blocks of the model or none.
     fn submit_at(
         &mut self,
         op: Op,
@@ -410,7 +411,7 @@ impl Run {
 
     /// Runs until all client I/Os are complete.
     fn rest(&mut self) -> Result<(), String> {
-        // Over a network it takes time to learn that nobody answers.
+        // Over a network it takes time to notice an unresponsive leg.
         let end = self.now + if self.away.is_some() { MINUTE + MINUTE } else { Nanos(0) };
         for round in 0.. {
             if self.asked.is_empty() {
@@ -421,11 +422,11 @@ impl Run {
             }
             let process = self.process.as_ref().expect("it is open");
             if round >= ROUNDS / 2 && process.array.in_it().count_ones() == 1 {
-                // The last leg is waited for however long it hangs.
+                // The array waits for the last leg however long it hangs.
                 self.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
             }
             if !self.round()? && round % 8 == 7 {
-                // They wait for a retry.
+                // The I/Os wait for a retry.
                 self.now = self.now + self.pause();
             }
         }
@@ -440,7 +441,7 @@ impl Run {
         while self.now < end {
             let busy = self.round()?;
             let process = self.process.as_ref().expect("it is open");
-            // A flush that told of a lost cache is tried again.
+            // A flush that reported a lost cache is retried.
             let told = std::mem::replace(&mut told_before, self.world.borrow().told);
             let told = told != told_before;
             let is_late = (0..self.legs).any(|leg| self.world.borrow().is_late(leg));
@@ -471,7 +472,7 @@ impl Run {
         Ok(false)
     }
 
-    /// Everything goes on for so long.
+    /// Runs the world for this time.
     fn wait(&mut self, time: Nanos) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {

@@ -1,5 +1,5 @@
-//! All stories of up to three operations, from four states of the array: most mistakes of such
-//! systems need no more.
+//! All stories of up to three operations, from four states of the array: most bugs of such systems
+//! need no more.
 
 use super::story::{Over, Step, Story};
 
@@ -16,8 +16,8 @@ const WORDS: [Step; 10] = [
     Step::Crash,
     Step::Coming,
 ];
-/// What follows each operation but the last: the next at once, after some events, or after all I/Os
-/// completed.
+/// Step after each operation but the last: the next operation at once, after some events, or after
+/// all I/Os completed.
 const PAUSES: [Step; 3] = [Step::Go(0), Step::Go(12), Step::Rest];
 /// The last is followed by the end of the story, where all I/Os complete.
 const LAST: u64 = WORDS.len() as u64;
@@ -28,7 +28,7 @@ const WRITTEN: [Step; 4] =
 const BEHIND: [Step; 3] =
     [Step::Fail(1), Step::Write { block: 1, long: true, fua: false }, Step::Rest];
 
-/// Prefixes: none, equal legs, one leg out, one leg syncing.
+/// Prefixes: none, identical legs, one leg out, one leg syncing.
 const BEFORE: [&[&[Step]]; 4] = [
     &[],
     &[&WRITTEN],
@@ -41,7 +41,7 @@ pub fn short_count() -> u64 {
     BEFORE.len() as u64 * LAST * (1 + EACH + EACH * EACH)
 }
 
-/// All of them, by number; those with fewer operations come first.
+/// All short stories, by number; those with fewer operations come first.
 pub fn all_short() -> impl Iterator<Item = Story> {
     (0..short_count()).map(short)
 }

@@ -15,7 +15,8 @@ use self::patterns::grow;
 
 /// Blocks to write: the first and the last of a region, and the first of two others.
 pub(super) const BLOCKS: usize = 4;
-/// Those and two in the grown part; without a growth these stand for some of the first.
+/// Blocks of the original array and two in the grown part; without a growth these two map to some
+/// of the first.
 pub(super) const BLOCKS_GROWN: usize = 6;
 
 /// A step.
@@ -25,9 +26,9 @@ pub enum Step {
     Write {
         /// The block, from 0.
         block: usize,
-        /// Both blocks.
+        /// The operation covers both blocks.
         long: bool,
-        /// With FUA.
+        /// The write has FUA.
         fua: bool,
     },
     /// Trim a block.
@@ -38,9 +39,9 @@ pub enum Step {
     Read(usize),
     /// Flush.
     Flush,
-    /// The legs are compared while everything goes on.
+    /// Compare the legs during client I/O.
     Check {
-        /// And made equal.
+        /// Repair differences.
         repairs: bool,
     },
     /// A leg dies.
@@ -55,14 +56,14 @@ pub enum Step {
     Fill(usize),
     /// A leg refuses some I/Os: read-only, out of range, unsupported or aborted.
     Refuse(usize),
-    /// A leg completes nothing.
+    /// A leg hangs: it completes nothing.
     Hang(usize),
     /// Some writes of a leg are executed long after they were submitted.
     Slow(usize),
-    /// A snapshot of a leg is taken.
+    /// Take a snapshot of a leg.
     Snap(usize),
-    /// A leg dies and goes back to its snapshot, if another leg has all data. The only leg's own
-    /// data return before the process ends.
+    /// A leg dies and reverts to its snapshot, if another leg has all data. The only leg's own data
+    /// return before the process ends.
     Roll(usize),
     /// A leg is good again.
     Return(usize),
@@ -76,32 +77,32 @@ pub enum Step {
     Sync,
     /// Wait until a resync begins, or for a minute.
     Coming,
-    /// The same, and on until a superblock that records the leg as in is written.
+    /// Like the previous step, and on until a superblock that records the leg as in is written.
     Entering,
     /// Wait until the legs are equal, or for a minute.
     Whole,
-    /// Everything goes on for so many tenths of a second.
+    /// Time passes: the given number of tenths of a second.
     Wait(u32),
-    /// The process dies, and the array is grown with at most this many writes, after which the
-    /// growth dies, too, unless complete; then the process is restarted.
+    /// Kill the process, and grow the array with at most this many writes, after which the growth
+    /// is killed, too, unless complete; then restart the process.
     Grow(u32),
 }
 
-/// How the legs of an array are reached.
+/// Transport between an array and its legs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// In the process itself.
+    /// None: the legs are in the process itself.
     #[default]
     Nothing,
     /// Over iSCSI.
     Iscsi,
     /// Over NBD.
     Nbd,
-    /// Over one and the other.
+    /// iSCSI and NBD alternately.
     Both,
     /// Over NVMe/TCP.
     Nvme,
-    /// Over all three in turn.
+    /// All three protocols in turn.
     Mixed,
 }
 
@@ -133,15 +134,15 @@ pub struct Story {
     pub lanes: usize,
     /// The network between the array and its legs.
     pub over: Over,
-    /// There is an array; without it the first leg is used alone, and reconnects by itself.
+    /// There is an array; without one the first leg is used alone, and reconnects.
     pub array: bool,
     /// The steps.
     pub steps: Vec<Step>,
 }
 
 impl Step {
-    /// How often each kind of step comes. Some stories have none of a kind, and some many: one
-    /// fault may mask another.
+    /// Weight of each kind of step. Some stories have none of a kind, and some many: one fault may
+    /// mask another.
     fn weights(rng: &mut Rng) -> [u64; KINDS] {
         let mut weights = USUAL;
         // Events always stay, so that things happen between the steps.
@@ -418,7 +419,7 @@ impl Case for Story {
     }
 }
 
-/// A story of an array whose legs are on other hosts, or of a lone volume on one.
+/// A story of an array whose legs are on other hosts, or of a lone remote volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteStory(pub Story);
 

@@ -6,7 +6,7 @@ use stats::{Buckets, Direction, Latency, MOMENTS_ABOVE, RunResult, Second, Total
 use super::medium::Medium;
 use super::truth::{Fact, Figures, Times, Truth};
 
-/// Differences in words; a few are enough.
+/// Descriptions of differences; a few suffice.
 #[derive(Default)]
 pub(super) struct Differences(Vec<String>);
 
@@ -23,7 +23,7 @@ impl Differences {
         }
     }
 
-    /// Compares sums and quotients, which round differently.
+    /// Compares sums and quotients, with a tolerance for rounding.
     fn near(&mut self, what: &str, told: f64, truth: f64) {
         // NaN is never near.
         let is_near = (told - truth).abs() <= 1e-9 * truth.abs().max(1e-3);
@@ -66,7 +66,7 @@ const DIRECTIONS: [Kind; 4] = [
     ("flushes", |fact| fact.op == Op::Flush),
 ];
 
-/// Whether it is an I/O: flushes are counted apart.
+/// Whether a fact is an I/O: flushes are counted separately.
 fn is_io(fact: &Fact) -> bool {
     fact.op != Op::Flush
 }
@@ -159,8 +159,8 @@ fn latency(found: &mut Differences, name: &str, told: &Latency, truth: &Figures)
     times(found, name, told, &truth.latencies);
 }
 
-/// Compares in how many moments an I/O took as long as each tail. One in which an interval was
-/// handed over counts twice, and I/Os that are given up are of the last moment that was begun.
+/// Compares the number of moments in which an I/O took as long as each tail. A moment in which an
+/// interval was handed over counts twice, and failed I/Os belong to the last moment.
 fn moments(found: &mut Differences, name: &str, told: &Latency, truth: &Figures) {
     let Some(tail) = told.moments else {
         return found.equal(&format!("samples of {name} without moments"), told.samples, 0);
@@ -176,7 +176,7 @@ fn moments(found: &mut Differences, name: &str, told: &Latency, truth: &Figures)
     }
 }
 
-/// Moments that may be told more, or less, beside those of intervals.
+/// Maximum difference in reported moments, besides those of intervals.
 const SPLIT: u64 = 4;
 
 fn times(found: &mut Differences, name: &str, told: &Latency, truth: &Times) {
@@ -267,7 +267,7 @@ fn second(found: &mut Differences, truth: &Truth, told: &Second, (from, to): (u6
     for (told, share) in
         [told.p50_ns, told.p99_ns, told.p99_9_ns].into_iter().zip([5000, 9900, 9990])
     {
-        // A row does not say of how many moments it is: near the least of them either may be.
+        // A row does not report its number of moments: near the minimum either value may be right.
         let moments = if share < 9900 { u64::MAX } else { of_ios.moments(share) };
         let truth = of_ios.latencies.percentile(share);
         let is_shown = match moments {

@@ -1,4 +1,4 @@
-//! Contents of a volume, for runs that verify reads, and wrong data for reads that lie.
+//! Contents of a volume, for runs that verify reads, and wrong data for corrupted reads.
 
 use std::collections::HashMap;
 
@@ -21,7 +21,7 @@ pub(super) struct Data {
 struct Block {
     now: Option<[u8; LEN]>,
     before: Option<[u8; LEN]>,
-    /// The turn in which its last write was acknowledged.
+    /// Turn in which the block's last write was acknowledged.
     acknowledged: u64,
     /// Writes in flight.
     writes: u32,
@@ -40,13 +40,13 @@ impl Data {
         Data { blocks: HashMap::new(), rng: Rng::new(number, 3) }
     }
 
-    /// A write is submitted.
+    /// Records that a write is submitted.
     pub(super) fn begin(&mut self, offset: u64, len: u32) {
         places(offset, len as usize)
             .for_each(|place| self.blocks.entry(place).or_default().writes += 1);
     }
 
-    /// A write is executed.
+    /// Executes a write.
     pub(super) fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (place, bytes) in places(offset, bytes.len()).zip(bytes.chunks_exact(LEN)) {
             let block = self.blocks.entry(place).or_default();
@@ -54,7 +54,7 @@ impl Data {
         }
     }
 
-    /// A write completes.
+    /// Records that a write completes.
     pub(super) fn end(&mut self, offset: u64, len: u32, done: bool, turn: u64) {
         for place in places(offset, len as usize) {
             let block = self.blocks.entry(place).or_default();
@@ -73,7 +73,7 @@ impl Data {
     }
 
     /// Corrupts a read whose data its worker knows for certain, because it began, in `turn`, after
-    /// the last write of each block was acknowledged. Returns whether it did.
+    /// the last write of each block was acknowledged. Returns whether it was corrupted.
     pub(super) fn lie(&mut self, offset: u64, bytes: &mut [u8], turn: u64) -> bool {
         let known = |place: u64| {
             let block = self.blocks.get(&place);
@@ -85,7 +85,7 @@ impl Data {
         let at = self.rng.below(bytes.len() as u64) as usize;
         let (block, part) = (at / LEN, at / LEN * LEN..at / LEN * LEN + LEN);
         match (self.rng.below(3), blocks[block].before) {
-            // A lost write, and a misplaced one.
+            // A lost write, and a misdirected one.
             (0, Some(before)) => bytes[part].copy_from_slice(&before),
             (1, _) if bytes.len() > LEN => bytes.rotate_left(LEN),
             _ => bytes[at] ^= 1 << self.rng.below(8),

@@ -25,14 +25,14 @@ pub(super) fn bytes(situation: &Situation) -> u64 {
 pub(super) struct Seen {
     pub(super) op: Op,
     pub(super) len: u32,
-    /// When the worker submitted it, accepted or not.
+    /// Time at which the worker submitted the I/O, accepted or not.
     pub(super) given: u64,
-    /// When the worker got the completion, if it did, and the result.
+    /// Time at which the worker got the completion, if it did, and the result.
     pub(super) answer: Option<(u64, Result<(), Fault>)>,
     /// The completion had wrong data.
     pub(super) lied: bool,
     offset: u64,
-    /// The turn of its submission.
+    /// Turn of the I/O's submission.
     turn: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Medium {
 struct Way {
     volume: usize,
     seen: Vec<Seen>,
-    /// By tag: index of the I/O in flight.
+    /// Index of the I/O in flight for each tag.
     by_tag: Vec<Option<usize>>,
     /// I/Os on the volume, with their numbers.
     held: Vec<(u64, Io, Result<(), Fault>)>,

@@ -21,7 +21,7 @@ impl Stretch {
 
 /// Fate of an I/O.
 pub(super) struct Fate {
-    /// When it completes, if ever.
+    /// Completion time, if the I/O ever completes.
     pub(super) at: Option<u64>,
     pub(super) result: Result<(), Fault>,
 }
@@ -57,7 +57,7 @@ pub(super) struct Script {
 
 /// Time-out of an I/O, in nanoseconds.
 const TIME_OUT: u64 = 300_000_000;
-/// A random stream per mishap, so that removing others does not change it.
+/// Base of the random streams, one per mishap, so that removing others does not change it.
 const STREAMS: u64 = 100;
 
 /// Converts like a job's seconds: inexact fractions lose a nanosecond.
@@ -81,7 +81,7 @@ impl Script {
         let mut script = Script {
             begin,
             end,
-            // Service takes neither longer than the window nor no time at all.
+            // Service takes at most half of the window, and at least 2 µs.
             service: service.clamp(2000.0, (window / 2).max(2000) as f64),
             slow: vec![1.0; volumes],
             stalls: Vec::new(),
@@ -156,7 +156,7 @@ impl Script {
         }
     }
 
-    /// A span across the start or end of the window, within it or anywhere.
+    /// Draws a span across the start or end of the window, within the window or anywhere.
     fn stretch(&self, rng: &mut Rng, volume: Option<usize>) -> Stretch {
         let (begin, end) = (self.begin, self.end);
         let window = end - begin;
@@ -167,7 +167,7 @@ impl Script {
             2 => begin + rng.below(window),
             _ => rng.below(end),
         };
-        // Not at time zero: a lane is open then.
+        // Later than time zero, at which the lane must be open.
         let from = from.max(1);
         Stretch { from, to: from + length, volume }
     }

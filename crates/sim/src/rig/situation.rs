@@ -40,8 +40,8 @@ pub struct Situation {
     pub stop: u64,
     /// Divisor of every second worker's queue depth.
     pub skew: u64,
-    /// Milliseconds after which the last worker starts, its duration (0: to the end), and how much
-    /// of that is not measured.
+    /// Milliseconds after which the last worker starts, its duration (0: to the end), and its
+    /// unmeasured part.
     pub delay: u64,
     /// See `delay`.
     pub length: u64,
@@ -106,7 +106,7 @@ pub enum Mishap {
 }
 
 impl Mishap {
-    /// All mishaps with their words.
+    /// All mishaps with their names.
     pub const ALL: [(Mishap, &str); 18] = [
         (Mishap::StallAll, "stall-all"),
         (Mishap::StallOne, "stall-one"),
@@ -189,7 +189,7 @@ impl Situation {
             }
         }
         self.mishaps = once;
-        // A lie needs verification.
+        // Corrupted reads need verification.
         self.verify |= u64::from(self.has(Mishap::Lie));
         self
     }
@@ -277,7 +277,7 @@ impl Situation {
     }
 }
 
-/// The names of a number's values, if it is a choice.
+/// Names of a number's values, if it is a choice.
 fn words(name: &str) -> Option<&'static [&'static str]> {
     match name {
         "service" => Some(&SERVICES),

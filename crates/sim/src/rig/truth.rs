@@ -11,10 +11,10 @@ use super::script::nanos;
 use super::situation::{PACES, Situation};
 use super::spec;
 
-/// How long the run waits for I/Os after the window: the kernel's time-out of a device, and a
+/// Time for which the run waits for I/Os after the window: the kernel's timeout of a device, and a
 /// little longer.
 const PATIENCE: u64 = 31_000_000_000;
-/// How long workers start planned I/Os after their time.
+/// Time for which workers start planned I/Os late.
 const CATCH_UP: u64 = 1_000_000_000;
 
 /// An I/O as a user counts it.
@@ -24,25 +24,25 @@ pub(super) struct Fact {
     pub(super) len: u32,
     /// Start of its latency: in an open loop the planned start.
     pub(super) start: u64,
-    /// When the worker submitted it; `None` if only planned.
+    /// Time at which the worker submitted the I/O; `None` if only planned.
     pub(super) given: Option<u64>,
-    /// When it was over, and how.
+    /// Time of the I/O's end; `fate` describes the end.
     pub(super) end: u64,
     pub(super) fate: Fate,
-    /// It was due while the queue was full.
+    /// The I/O was due while the queue was full.
     pub(super) held_back: bool,
-    /// It returned wrong data.
+    /// The I/O returned wrong data.
     lied: bool,
 }
 
-/// How an I/O ended.
+/// End of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
     Failed,
-    /// Its lane gave up on it, and is lost.
+    /// The lane failed the I/O, and is lost.
     Lost,
-    /// It had not completed when the run ended.
+    /// The I/O had not completed when the run ended.
     Silent,
     /// Planned and never submitted.
     Backlog,
@@ -55,11 +55,11 @@ pub(super) struct Truth {
     /// The measured window.
     pub(super) begin: u64,
     pub(super) end: u64,
-    /// Its seconds, from and to.
+    /// Measured seconds, from and to.
     pub(super) seconds: Vec<(u64, u64)>,
     /// When each worker's measurement starts, if later than the run's; else 0.
     pub(super) opens: Vec<u64>,
-    /// When each worker ended.
+    /// End of each worker.
     pub(super) ended: Vec<Option<u64>>,
     /// When a lane was first lost, or data was wrong.
     pub(super) lost: Option<u64>,
@@ -70,7 +70,7 @@ pub(super) struct Truth {
     pub(super) given_up: u64,
     /// Some planned I/Os were not submitted, and only the worker knows their kind.
     pub(super) unsure: bool,
-    /// Workers know the due times of this many waiting I/Os, and estimate those of more, or of all
+    /// Number of waiting I/Os whose due times workers know; they estimate those of more, or of all
     /// if they depend on sizes not drawn yet.
     known: u64,
 }
@@ -118,7 +118,7 @@ impl Truth {
         truth
     }
 
-    /// When a worker's measurement starts. Never if its lane was lost in its own ramp.
+    /// Start of a worker's measurement. Never if its lane was lost in its own ramp.
     fn opens(&self, situation: &Situation, worker: usize) -> u64 {
         let (delay, warm, _) = situation.times_of(worker);
         let opens = nanos(delay) + nanos(warm);
@@ -126,8 +126,8 @@ impl Truth {
         if self.facts[worker].iter().any(lost) { u64::MAX } else { opens }
     }
 
-    /// When a worker ended: all I/Os are complete, and its limit or its time is reached. A worker
-    /// with a lost lane or wrong data does not end by itself.
+    /// Time at which a worker ended: all I/Os are complete, and its limit or its time is reached. A
+    /// worker with a lost lane or wrong data does not end by itself.
     fn ended(&self, situation: &Situation, worker: usize, plan: Option<&Planned>) -> Option<u64> {
         let facts = &self.facts[worker];
         let is_trouble = |fact: &Fact| fact.lied || matches!(fact.fate, Fate::Lost | Fate::Silent);
@@ -138,7 +138,7 @@ impl Truth {
         if self.is_spent(situation, worker) {
             return Some(last);
         }
-        // A worker that starts nothing before its time is over ends then; a last completion may
+        // A worker that starts nothing before the end of its time ends then; a last completion may
         // come later, and planned I/Os may never start.
         let over = over(situation, worker)?;
         let waits = plan.is_some_and(|plan| plan.due() <= over);
@@ -178,8 +178,8 @@ impl Truth {
         }
     }
 
-    /// The window is over: planned I/Os that never started are known now, and those without a
-    /// completion are given up.
+    /// Closes the window: planned I/Os that never started are known now, and those without a
+    /// completion fail.
     fn close(&mut self, situation: &Situation, plans: Vec<Option<Planned>>) {
         let (mut without_way, mut plans_on) = (Vec::new(), false);
         for (worker, plan) in plans.into_iter().enumerate() {
@@ -223,8 +223,8 @@ impl Truth {
         }
     }
 
-    /// When the run stops waiting: a whole number of seconds after the end, once all that can
-    /// complete has, or at the time limit.
+    /// Time at which the run stops waiting: a whole number of seconds after the end, once all I/Os
+    /// that can complete have, or at the time limit.
     fn given_up(&self, without_way: &[usize], plans_on: bool) -> u64 {
         let all = self.facts.iter().enumerate();
         let all = all.flat_map(|(worker, facts)| facts.iter().map(move |fact| (worker, fact)));
@@ -239,7 +239,7 @@ impl Truth {
         }
     }
 
-    /// When a worker was measured within a span, if at all.
+    /// Span within which a worker was measured, if at all.
     pub(super) fn worked(&self, worker: usize, from: u64, to: u64) -> Option<(u64, u64)> {
         let from = from.max(self.opens[worker]);
         match self.ended[worker] {
@@ -250,7 +250,7 @@ impl Truth {
         }
     }
 
-    /// Stretches with a row: seconds in which nobody was measured belong to the one before.
+    /// Spans with a row: seconds without a measured worker belong to the previous row.
     pub(super) fn rows(&self) -> Vec<(u64, u64)> {
         let mut rows: Vec<(u64, u64)> = Vec::new();
         for (from, to) in &self.seconds {
@@ -284,8 +284,8 @@ impl Truth {
             let (from, to) = **stretch;
             let there = self.worked(worker, from, to).map_or(0, |(from, to)| to - from);
             let others = 0..self.facts.len();
-            // A window's remainder is no second; a worker active for less than half of it had no
-            // chance.
+            // A window's remainder is no second; a worker active for less than half of a second had
+            // no chance.
             to - from >= 900_000_000
                 && there * 2 >= to - from
                 && done(worker, **stretch) == 0
@@ -294,7 +294,7 @@ impl Truth {
         self.seconds.iter().filter(is_idle).count() as u32
     }
 
-    /// Whether nothing that a worker did before `to` counts.
+    /// Whether no I/O of a worker before `to` counts.
     fn is_unmeasured(&self, worker: usize, to: u64) -> bool {
         self.opens[worker] > 0 && self.opens[worker] >= to
     }
@@ -358,7 +358,7 @@ impl Truth {
     }
 }
 
-/// When a worker's time is over, if before the run's end.
+/// End of a worker's time, if before the run's end.
 fn over(situation: &Situation, worker: usize) -> Option<u64> {
     let (delay, warm, length) = situation.times_of(worker);
     let all = situation.ramp as f64 / 1e3 + warm as f64 / 1e3 + length? as f64 / 1e3;
@@ -385,13 +385,13 @@ fn facts(seen: &[Seen], plan: &mut Option<Planned>) -> Vec<Fact> {
     seen.iter().map(&mut fact).collect()
 }
 
-/// Sorts, which is half of what a rig does. With a closure of its own it is compiled here, and
-/// optimized as this crate is; the plain one may be taken from a crate that is not.
+/// Sorts times, which is half of a rig's work. The closure makes the compiler instantiate the sort
+/// in this crate, with its optimization level; the plain sort may come from another crate without.
 fn sort(times: &mut [u64]) {
     times.sort_unstable_by_key(|time| *time);
 }
 
-/// Marks I/Os due before a completion that came while `depth` I/Os were in flight.
+/// Marks I/Os due before a completion that occurred while `depth` I/Os were in flight.
 fn hold_back(facts: &mut [Fact], depth: u64) {
     let mut ends: Vec<u64> = facts.iter().map(|fact| fact.end).collect();
     sort(&mut ends);
@@ -430,12 +430,12 @@ impl Planned {
         (pace != "closed").then_some(Planned { next, step, per_byte, poisson, rng })
     }
 
-    /// When the next I/O is due.
+    /// Time at which the next I/O is due.
     fn due(&self) -> u64 {
         (self.next >> 32) as u64
     }
 
-    /// The same, for an I/O of this length.
+    /// Time of the next I/O, if it has this length.
     fn next(&mut self, len: u32) -> u64 {
         let due = self.due();
         let mut step = self.step * if self.per_byte { f64::from(len) } else { 1.0 };
@@ -461,7 +461,7 @@ pub(super) struct Figures {
     pub(super) bytes: u64,
     /// Latencies of completed I/Os, and waiting times of those without a completion; sorted.
     pub(super) latencies: Times,
-    /// Each of them, and the moment of its end.
+    /// Each latency, and the moment of its end.
     ended: Vec<(u64, u64)>,
     /// Worker whose facts are added.
     worker: u64,
@@ -472,9 +472,10 @@ pub(super) struct Figures {
     pub(super) lag: Times,
     /// I/Os that were due while the queue was full.
     pub(super) held_back: u64,
-    /// The least latency that is only a lower bound.
+    /// Minimum of the latencies that are only lower bounds.
     pub(super) bounded: Option<u64>,
-    /// I/Os given up, and I/Os never started, each with the age of the oldest.
+    /// Number of failed I/Os without a completion, and of I/Os never started, each with the age of
+    /// the oldest.
     pub(super) waiting: (u64, u64),
     pub(super) backlog: (u64, u64),
     /// Age of the oldest I/O in flight at the end of the span.
@@ -526,7 +527,7 @@ impl Figures {
             // An I/O that never began counts by its planned start, for each worker.
             let moment = match fact.fate {
                 Fate::Backlog => (self.worker + 1) << 48 | fact.start >> 20,
-                // Late ones are of one interval, which has so many.
+                // Late ones belong to one interval, which has 2048 moments.
                 _ if is_late => (end >> 20).min((to >> 20) + 2047),
                 _ => end >> 20,
             };
@@ -543,8 +544,8 @@ impl Figures {
 }
 
 impl Figures {
-    /// Moments in which an I/O took as long as the percentile of a share, or longer: within the
-    /// same of 128 buckets for each power of two.
+    /// Number of moments in which an I/O took as long as the percentile of a share, or longer:
+    /// within the same of 128 buckets for each power of two.
     pub(super) fn moments(&self, share: u64) -> u64 {
         let sorted = &self.latencies.0;
         let rank = (sorted.len() as u64 * share).div_ceil(10_000).max(1);
@@ -569,7 +570,7 @@ impl Times {
         (!self.0.is_empty()).then(|| sum as f64 / self.0.len() as f64)
     }
 
-    /// The percentile of a share in units of 1/10,000, if 100 samples lie above it.
+    /// Percentile of a share in units of 1/10,000, if at least 100 samples are above it.
     pub(super) fn percentile(&self, share: u64) -> Option<u64> {
         let count = self.count();
         let rank = (count * share).div_ceil(10_000).max(1);

@@ -71,7 +71,7 @@ pub(super) fn judge(
     }
 }
 
-/// Among workers with the same load, a starved one must be reported.
+/// Checks that a starved worker is reported among workers with the same load.
 fn starved(situation: &Situation, truth: &Truth, told: &RunResult, found: &mut Differences) {
     let own_plans = (situation.limit, situation.delay, situation.length, situation.pause);
     let equal = own_plans == (0, 0, 0, 0) && (situation.warm, situation.skew) == (0, 1);
@@ -88,8 +88,8 @@ fn starved(situation: &Situation, truth: &Truth, told: &RunResult, found: &mut D
     }
 }
 
-/// The class follows from the verdicts. Virtual time has no host and no ceiling to check, so
-/// nothing is publishable.
+/// Checks the class, which follows from the verdicts. Virtual time has no host and no ceiling to
+/// check, so nothing is publishable.
 fn class(truth: &Truth, told: &RunResult, found: &mut Differences) {
     let failed = told.checks.iter().any(|check| check.verdict == Verdict::Fail);
     let class = if failed { Class::Invalid } else { Class::Indicative };
@@ -140,7 +140,7 @@ fn overloaded(truth: &Truth) -> bool {
     done.clone().filter(late).count() * 2 > done.count()
 }
 
-/// No mishaps, and all I/Os take the same time.
+/// Whether there are no mishaps, and all I/Os take the same time.
 fn is_plain(situation: &Situation) -> bool {
     situation.mishaps.is_empty()
         && SERVICES[situation.service as usize] == "fixed"
@@ -151,7 +151,7 @@ fn is_plain(situation: &Situation) -> bool {
         && situation.ios >= 1500
 }
 
-/// An honest result raises no alarms except for few samples, or a short run.
+/// Checks that an honest result raises no alarms except for few samples, or a short run.
 fn no_alarm(told: &RunResult, found: &mut Differences) {
     let alarms = told.checks.iter().filter(|check| {
         let few = check.code == "H12" && !told.totals.latency_ns.supports(0.99);

@@ -1,4 +1,4 @@
-//! When clients and cores have something to do, so that not all are asked at each step.
+//! Due times of clients and cores, so that not all are polled at each step.
 
 use block::Nanos;
 use serve::Portal;
@@ -12,18 +12,18 @@ use crate::net::Net;
 pub(super) struct Agenda {
     /// When each client has something to do without an event.
     clients: Vec<Nanos>,
-    /// Which clients have events.
+    /// Clients that have events.
     news: Vec<bool>,
     /// When each core has something to do without an event.
     cores: Vec<Nanos>,
-    /// An outside change: all must be asked again.
+    /// An outside change: all must be polled again.
     pub(super) is_stale: bool,
 }
 
 const NEVER: Nanos = Nanos(u64::MAX);
 
 impl Agenda {
-    /// Notes events of clients, and asks everyone if necessary.
+    /// Notes events of clients, and polls all if necessary.
     pub(super) fn learn(&mut self, clients: &[Client], portals: &[Portal<SimCore>], net: &mut Net) {
         if std::mem::take(&mut self.is_stale) || self.clients.len() < clients.len() {
             self.clients.resize(clients.len(), NEVER);
@@ -40,7 +40,7 @@ impl Agenda {
         self.news[index] || self.clients[index] <= now
     }
 
-    /// A client was asked and has acted.
+    /// Notes that a client was polled and has acted.
     pub(super) fn asked(&mut self, index: usize, client: &Client, net: &Net) {
         self.news[index] = client.is_due(net);
         self.note_client(index, client, net);
@@ -53,17 +53,17 @@ impl Agenda {
         self.clients[index] = if later { client.stopped } else { wake };
     }
 
-    /// A core has taken its turn.
+    /// Notes that a core has completed its turn.
     pub(super) fn note_core(&mut self, index: usize, portal: &Portal<SimCore>) {
         self.cores[index] = portal.wake().unwrap_or(NEVER);
     }
 
-    /// When a core has something to do without an event.
+    /// Time at which a core acts without an event.
     pub(super) fn core(&self, index: usize) -> Nanos {
         self.cores[index]
     }
 
-    /// When the first client has something to do without an event.
+    /// Time at which the first client acts without an event.
     pub(super) fn first_client(&self) -> Nanos {
         self.clients.iter().copied().min().unwrap_or(NEVER)
     }

@@ -13,7 +13,7 @@ const FIRST_SLICE: Nanos = Nanos::from_millis(1);
 const QUICK: Nanos = Nanos::from_millis(4);
 
 impl World {
-    /// Every good client gets in, whatever happened before.
+    /// Checks that every good client gets in, whatever happened before.
     pub(super) fn check_served(&mut self) -> Result<(), String> {
         for client in self.good() {
             if !client.is_ready() {
@@ -27,7 +27,8 @@ impl World {
         Ok(())
     }
 
-    /// All clients run at full speed: each has its share, and none waits long.
+    /// Checks the service while all clients run at full speed: each has its share, and none waits
+    /// long.
     pub(super) fn measure(&mut self) -> Result<(), String> {
         let is_roomy = self.plan.memory >= ROOMY;
         let longest = Nanos::from_millis(120 / self.plan.depth.clamp(1, 6));
@@ -36,7 +37,7 @@ impl World {
         let begin = self.now() + Nanos::from_millis(2);
         self.run_until(begin)?;
         self.clients.iter_mut().for_each(Client::reset);
-        // It ends as soon as all is well, so that it is short without violations.
+        // The wait ends as soon as all is well, so that it is short without violations.
         let mut slice = FIRST_SLICE;
         loop {
             let end = (self.now() + slice).min(begin + span);
@@ -54,13 +55,13 @@ impl World {
         }
     }
 
-    /// No client waits long, so there is no need to measure for longer.
+    /// Whether no client waits long, so that no longer measurement is needed.
     fn is_quick(&self) -> bool {
         let now = self.now();
         self.good().all(|client| client.longest.max(client.oldest(now)) < QUICK)
     }
 
-    /// No client has lost a connection or waited long.
+    /// Checks that no client has lost a connection or waited long.
     fn check_waits(&self, span: Nanos) -> Result<(), String> {
         for client in self.good() {
             if client.lost > 0 {
@@ -76,7 +77,7 @@ impl World {
         Ok(())
     }
 
-    /// Clients of a core have equal shares of it, with at least `enough` I/Os each.
+    /// Checks that the clients of a core have equal shares of it, with at least `enough` I/Os each.
     fn judge(&self, enough: u64) -> Result<(), String> {
         let mut groups: BTreeMap<Kind, Vec<(u64, &str)>> = BTreeMap::new();
         let memories = self.plan.disks as usize;
@@ -98,7 +99,7 @@ impl World {
         Ok(())
     }
 
-    /// Every client has completed some I/Os.
+    /// Checks that every client has completed some I/Os.
     fn all_get_on(&self) -> Result<(), String> {
         let left = self.good().find(|client| client.completed < 2);
         left.map_or(Ok(()), |client| {
@@ -118,7 +119,7 @@ impl World {
         Ok(())
     }
 
-    /// Held memory is within the budget, and mapped memory is held.
+    /// Checks that held memory is within the budget, and mapped memory is held.
     pub(super) fn check_memory(&self) -> Result<(), String> {
         let budget = self.shared.budget();
         let (held, limit) = (budget.held_bytes(), budget.limit_bytes());
@@ -129,7 +130,7 @@ impl World {
         Ok(())
     }
 
-    /// No failed opening was retried at once.
+    /// Checks that no failed opening was retried at once.
     pub(super) fn check_attempts(&self) -> Result<(), String> {
         for (unit, disk) in self.disks.iter().enumerate() {
             let disk = disk.borrow();

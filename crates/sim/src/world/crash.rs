@@ -3,8 +3,8 @@
 use super::*;
 
 impl World {
-    /// The server is killed: its sockets are closed and its I/Os forgotten. Units keep acknowledged
-    /// data, memory included, which belongs to no process here.
+    /// Kills the server: its sockets are closed and its I/Os forgotten. Units keep acknowledged
+    /// data, including memory, which belongs to no process in the simulation.
     pub(super) fn crash(&mut self) -> Result<(), String> {
         self.check_attempts()?;
         self.dialer.listeners.clear();

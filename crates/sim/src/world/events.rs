@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A fault without I/Os in flight tests little: it waits for one, in steps of this length and at
-/// most this many.
+/// Waiting steps of a fault, their length and maximum number: a fault without I/Os in flight tests
+/// little.
 const WAIT: (Nanos, u32) = (Nanos(400_000), 500);
 
 /// A fault to come.
@@ -11,7 +11,7 @@ const WAIT: (Nanos, u32) = (Nanos(400_000), 500);
 pub(super) struct Due {
     pub(super) at: Nanos,
     event: Event,
-    /// Steps that it may still wait for an I/O in flight.
+    /// Number of steps that the fault may still wait for an I/O in flight.
     waits: u32,
 }
 
@@ -80,7 +80,7 @@ impl World {
         self.events.sort_by_key(|due| std::cmp::Reverse(due.at));
     }
 
-    /// Applies a fault that is due, unless it waits for an I/O in flight.
+    /// Applies a due fault, unless it waits for an I/O in flight.
     pub(super) fn happen(&mut self, due: Due) -> Result<(), String> {
         if due.waits > 0 && !self.meets_an_io(due.event) {
             let at = self.now() + Nanos(1 + self.rng.below(WAIT.0.0));
@@ -91,7 +91,7 @@ impl World {
         self.strike(due.event)
     }
 
-    /// Clients of the volume that is late are cut off, in the ways of this world, and come back.
+    /// Disconnects clients of the late volume, in the ways of this world; they reconnect.
     fn come_back_meanwhile(&mut self, span: Nanos) {
         for fault in self.plan.faults.clone() {
             let all = 0..self.clients.len();
@@ -155,7 +155,7 @@ impl World {
         match event {
             Event::Reset(client) => {
                 self.clients[client].disturbed = true;
-                // Sometimes only the one that carries I/Os.
+                // Sometimes only the connection with I/Os.
                 let most = 1 + self.rng.below(2) as usize;
                 let conns = self.clients[client].conns().rev().take(most);
                 let mut machine = dialer.machine.borrow_mut();
@@ -175,7 +175,7 @@ impl World {
                 self.clients[client].disturbed = true;
                 self.clients[client].stop(now + span);
             }
-            // For as long as clients may come back.
+            // For as long as clients may reconnect.
             Event::Late(span) => {
                 sick(&|disk| disk.late = (4, span, now + span));
                 self.come_back_meanwhile(span);

@@ -1,40 +1,41 @@
-//! Time in which I/Os could happen: when at least one worker was there.
+//! Time in which I/Os could happen: when at least one worker was active.
 //!
-//! Rates are per second of it, in rows and in totals alike. A worker's interval says when it was
-//! there: neither before it begins, nor after its work has ended, nor in a ramp of its own.
+//! Rates are per second of covered time, in rows and in totals alike. A worker's interval defines
+//! its active time: not before the worker begins, not after its work has ended, and not in its own
+//! ramp.
 
 use block::Nanos;
 
-/// The union of the workers' spans, stretch after stretch.
+/// Union of the workers' spans, stretch by stretch.
 #[derive(Debug, Default)]
 pub(super) struct Covered {
     /// Spans of the open stretch.
     open: Vec<(Nanos, Nanos)>,
-    /// Begin of the first span of all.
+    /// Beginning of the first span of all.
     begin: Option<Nanos>,
     /// End of the last span that was counted.
     to: Nanos,
     total_ns: u64,
 }
 
-/// A stretch that was closed.
+/// A closed stretch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Stretch {
     /// End of the span, in seconds since the first span of all began.
     pub(crate) to_s: f64,
-    /// How much of it is covered.
+    /// Covered time of the stretch, in nanoseconds.
     pub(crate) span_ns: u64,
 }
 
 impl Covered {
-    /// Adds a worker's span; an empty one is none.
+    /// Adds a worker's span; an empty span is ignored.
     pub(super) fn add(&mut self, from: Nanos, to: Nanos) {
         if to > from {
             self.open.push((from, to));
         }
     }
 
-    /// Closes the open stretch; `None` if nobody was there.
+    /// Closes the open stretch; `None` if no worker was active.
     pub(super) fn close(&mut self) -> Option<Stretch> {
         self.open.sort_unstable();
         let begin = *self.begin.get_or_insert(self.open.first()?.0);
@@ -47,7 +48,7 @@ impl Covered {
         Some(Stretch { to_s: self.to.since(begin).as_secs_f64(), span_ns })
     }
 
-    /// The covered time of all closed stretches.
+    /// Returns the covered time of all closed stretches.
     pub(super) fn total(&self) -> Nanos {
         Nanos(self.total_ns)
     }
@@ -66,10 +67,10 @@ mod test {
     fn gaps_and_overlaps_are_no_time_of_their_own() {
         let mut covered = Covered::default();
         assert_eq!(closed(&mut covered, &[(9, 9), (u64::MAX, 0)]), None);
-        // Two workers, one of which hands over 3 ns later.
+        // Two workers; one hands over 3 ns later.
         assert_eq!(closed(&mut covered, &[(105, 203), (100, 200)]), Some((103.0, 103)));
         assert_eq!(closed(&mut covered, &[(200, 300), (203, 301)]), Some((201.0, 98)));
-        // One ends by itself, and after a while another begins.
+        // One worker ends by itself, and another begins after a while.
         assert_eq!(closed(&mut covered, &[(301, 340), (390, 400)]), Some((300.0, 49)));
         assert_eq!(closed(&mut covered, &[(450, 500)]), Some((400.0, 50)));
         assert_eq!(covered.total(), Nanos(300));

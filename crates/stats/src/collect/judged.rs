@@ -1,4 +1,4 @@
-//! What of each worker and volume is judged.
+//! Input of the checks for each worker and volume.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use crate::histogram::{Latencies, Latency};
 use crate::interval::Interval;
 use crate::verdict::{Course, Peer};
 
-/// Who did more than this share of the I/Os cannot have half of them above the p99 of all.
+/// A part with more than this share of the I/Os cannot have half of them above the p99 of all.
 const FEW: f64 = 0.02;
 
 impl Collector {
-    /// The workers as H22 holds them against each other.
+    /// Returns the workers for the comparison of H22.
     pub fn peers(&self) -> Vec<Peer> {
         let idle = self.tracks.idle_seconds().iter().enumerate();
         let each = self.names.iter().zip(&self.workers).zip(idle);
@@ -21,7 +21,7 @@ impl Collector {
             target: name.target.clone(),
             group: name.group,
             load: name.load,
-            // What came back after the window's end is no part that it had in it.
+            // Completions after the window's end are not part of the worker's share of it.
             ios: self.tracks.ios(at),
             seconds: done.seconds(),
             idle_seconds: *idle,
@@ -29,8 +29,8 @@ impl Collector {
         each.map(peer).collect()
     }
 
-    /// The rate over time of each volume, if there are several, and of each worker, if a volume has
-    /// several. Those that work by a plan of their own are left out.
+    /// Returns the rate over time of each volume, if there are several, and of each worker, if a
+    /// volume has several. Workers with a plan of their own are left out.
     pub fn courses(&self) -> Vec<Course> {
         let volumes = self.volumes();
         let same = |workers: &[usize]| workers.iter().all(|at| self.is_constant(*at));
@@ -43,7 +43,8 @@ impl Collector {
         of_volumes.chain(each).collect()
     }
 
-    /// How many parts there are beside [those](Self::courses) with a rate of their own over time.
+    /// Returns the number of parts with a rate of their own over time that are not
+    /// [courses](Self::courses).
     pub fn parts_without_course(&self) -> u32 {
         let volumes = self.volumes();
         let shared = volumes.values().any(|workers| workers.len() > 1);
@@ -52,19 +53,19 @@ impl Collector {
         (parts - self.courses().len()) as u32
     }
 
-    /// Whether a worker does the same from the first to the last second.
+    /// Returns whether a worker does the same work from the first to the last second.
     fn is_constant(&self, worker: usize) -> bool {
         let WorkerName { group, has_turn, .. } = &self.names[worker];
         group.is_some() && !has_turn
     }
 
-    /// All latencies of the closed seconds together.
+    /// Returns the latencies of all closed seconds.
     pub fn latencies(&self) -> Latencies {
         self.whole.latencies()
     }
 
-    /// The latencies of each volume that did few of the I/Os, or of each worker where all drive
-    /// one.
+    /// Returns the latencies of each volume with few of the I/Os, or of each such worker if all
+    /// workers drive one volume.
     pub fn few(&self) -> Vec<(String, Latency)> {
         let volumes = self.volumes();
         let parts: Vec<(&str, Vec<usize>)> = match volumes.len() {
@@ -85,7 +86,7 @@ impl Collector {
         few.map(|(name, workers)| (name.to_owned(), summary(&workers))).collect()
     }
 
-    /// The workers of each volume.
+    /// Returns the workers of each volume.
     fn volumes(&self) -> BTreeMap<&str, Vec<usize>> {
         let mut volumes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, name) in self.names.iter().enumerate() {

@@ -5,7 +5,7 @@ use block::{Cause, Fault, Op};
 use super::*;
 use crate::failures::Failed;
 
-/// One worker's second: `ios` reads of 512 bytes that took `ns` each.
+/// Returns one worker's second with `ios` reads of 512 bytes that took `ns` nanoseconds each.
 fn part(second: u64, ios: u64, ns: u64) -> Interval {
     let mut interval = Interval::new();
     interval.start = Nanos::from_secs(second);
@@ -65,7 +65,7 @@ fn seconds_add_up_and_the_ramp_is_forgotten() {
     assert_eq!(crate::verdict::littles_law(&flows).verdict, crate::Verdict::Pass);
 }
 
-/// An interval with `ios` reads of 512 bytes.
+/// Returns an interval with `ios` reads of 512 bytes.
 fn between(from_ms: u64, to_ms: u64, ios: u64) -> Interval {
     let mut done = part(0, ios, 1000);
     (done.start, done.end) = (Nanos::from_millis(from_ms), Nanos::from_millis(to_ms));
@@ -138,7 +138,7 @@ fn what_waits_is_in_a_result_that_is_not_over() {
 fn what_comes_back_behind_the_last_second_counts_in_it() {
     let mut collector = collector();
     let mut last = part(0, 100, 1000);
-    // One is in flight for the last 400 ms of its second, and for 600 ms more.
+    // One I/O is in flight for the last 400 ms of its second, and for 600 ms more.
     last.record_outstanding(1, Nanos::from_millis(400));
     last.unsettled_ns = 400_000_000;
     collector.add(1, &last);
@@ -157,7 +157,7 @@ fn what_comes_back_behind_the_last_second_counts_in_it() {
     assert_eq!(collector.spans(9)[0].buckets.samples(), 101);
     let check = crate::verdict::littles_law(&collector.flows());
     assert_eq!(check.verdict, crate::Verdict::Pass, "{check:?}");
-    // A lost one is found, and one that is counted twice.
+    // A lost I/O is found, and so is one that is counted twice.
     for lie in [late.clone(), none] {
         collector.add_late(1, &lie);
     }
@@ -198,7 +198,7 @@ fn what_went_wrong_in_the_ramp_is_not_forgotten() {
     (bad.connection.lost, bad.connection.reconnects) = (2, 1);
     collector.add(0, &bad);
     collector.end_second(1.0);
-    // What no second has closed counts, too.
+    // Failures that no second has closed count, too.
     collector.add(1, &bad);
     collector.restart();
     collector.add(0, &part(1, 10, 1));

@@ -1,30 +1,31 @@
-//! What each worker did over time, in bounded memory however long the run and however many they
-//! are: enough to see one that stood still while others worked, or two that took turns.
+//! Work of each worker over time, in memory that the length of the run and the number of workers
+//! bound: enough to show a worker that stalled while others worked, or two that took turns.
 
 use crate::interval::{Interval, per};
 use crate::series::Rates;
 use crate::verdict::Course;
 
-/// Stretches that are kept at most. So many become half as many of twice the length.
+/// Maximum number of stretches. At the maximum, pairs are merged into stretches of twice the
+/// length.
 const STRETCHES: usize = 128;
-/// A worker that was there for less than this share of a second had no chance to be idle in it.
+/// A worker that was active for less than this share of a second cannot be idle in it.
 const THERE: f64 = 0.5;
-/// A shorter second is the rest of a window, not a second.
+/// Minimum length of a second, in seconds; a shorter one is the rest of a window.
 const WHOLE_S: f64 = 0.9;
 
 /// I/Os of each worker in stretches of equal length.
 #[derive(Debug)]
 pub(super) struct Tracks {
-    /// Seconds that make a stretch by now, and those in the last one.
+    /// Seconds in a full stretch, and seconds in the last stretch.
     width: usize,
     filled: usize,
     ended_s: f64,
     stretches: Vec<Stretch>,
     /// The open second of each worker.
     open: Vec<Open>,
-    /// Whole seconds in which a worker finished nothing while another one did.
+    /// Whole seconds in which a worker completed nothing while another one did.
     idle: Vec<u32>,
-    /// Reads and writes of each worker in the seconds in which it was there.
+    /// Rates of reads and writes of each worker in the seconds in which it was active.
     rates: Vec<[Rates; 2]>,
 }
 
@@ -43,7 +44,7 @@ struct Open {
 }
 
 impl Tracks {
-    /// For so many workers.
+    /// Creates tracks for the given number of workers.
     pub fn new(workers: usize) -> Tracks {
         Tracks {
             width: 1,
@@ -56,7 +57,7 @@ impl Tracks {
         }
     }
 
-    /// Adds what a worker did in the open second.
+    /// Adds a worker's interval in the open second.
     pub fn add(&mut self, worker: usize, interval: &Interval) {
         let open = &mut self.open[worker];
         open.ios += interval.completed();
@@ -81,7 +82,7 @@ impl Tracks {
         if begins && self.stretches.len() == STRETCHES {
             self.halve();
         }
-        // Halved, the last stretch may have room again.
+        // After the merge the last stretch may have room again.
         if self.filled == self.width || self.stretches.is_empty() {
             self.stretches.push(Stretch { to_s, ios: vec![0; self.open.len()] });
             self.filled = 0;
@@ -90,7 +91,8 @@ impl Tracks {
         self.extend_second(Some(to_s));
     }
 
-    /// The last second ends at `to_s` in truth, if that is later, and holds what is open.
+    /// Moves the end of the last second to `to_s`, if that is later, and adds the open interval to
+    /// it.
     pub fn extend_second(&mut self, to_s: Option<f64>) {
         let to_s = to_s.unwrap_or(self.ended_s);
         self.ended_s = to_s;
@@ -101,22 +103,22 @@ impl Tracks {
         }
     }
 
-    /// What each worker finished in the closed seconds.
+    /// Returns the number of I/Os that a worker completed in the closed seconds.
     pub fn ios(&self, worker: usize) -> u64 {
         self.stretches.iter().map(|stretch| stretch.ios[worker]).sum()
     }
 
-    /// Whole seconds in which each worker finished nothing while another one did.
+    /// Returns the whole seconds in which each worker completed nothing while another one did.
     pub fn idle_seconds(&self) -> &[u32] {
         &self.idle
     }
 
-    /// Rates of each worker's reads and writes, second by second.
+    /// Returns the rates of each worker's reads and writes, second by second.
     pub fn rates(&self) -> &[[Rates; 2]] {
         &self.rates
     }
 
-    /// The rates of these workers together.
+    /// Returns the combined rate of these workers over time.
     pub fn course(&self, name: &str, workers: &[usize]) -> Course {
         let mut from_s = 0.0;
         let rates = self.stretches.iter().map(|stretch| {
@@ -176,7 +178,7 @@ mod test {
     #[test]
     fn who_stands_still_beside_others_is_counted() {
         let mut tracks = Tracks::new(3);
-        // The third begins late, and ends with the fourth second.
+        // The third worker begins late, and ends with the fourth second.
         let done = [[5, 5, 0], [5, 0, 0], [0, 0, 7], [5, 0, 0], [5, 5, 0]];
         let there = [0.0, 0.2, 1.0, 1.0, 0.0];
         for (number, (ios, third)) in done.iter().zip(there).enumerate() {
@@ -186,7 +188,8 @@ mod test {
             tracks.end_second(number as f64 + 1.0);
         }
         assert_eq!(tracks.idle_seconds(), [1, 3, 1]);
-        // Nobody did anything: that is not one worker's trouble. Nor is a rest of a second.
+        // A second without I/Os of any worker is no worker's idle second. Nor is the rest of a
+        // second.
         (0..3).for_each(|worker| tracks.add(worker, &second(0, 1.0)));
         tracks.end_second(6.0);
         tracks.add(0, &second(5, 0.5));

@@ -4,7 +4,7 @@ use block::Rng;
 
 use super::*;
 
-/// Repeats whose noise is known, the same each time.
+/// Generator of repeats with known noise, the same for each seed.
 struct Noise(Rng);
 
 impl Noise {
@@ -17,13 +17,13 @@ impl Noise {
         (-2.0 * u.ln()).sqrt() * (TAU * v).cos()
     }
 
-    /// Repeats around `mean` whose noise has this share of it.
+    /// Generates repeats around `mean` whose noise has this share of it.
     fn repeats(&mut self, n: usize, mean: f64, noise: f64) -> Vec<f64> {
         (0..n).map(|_| mean * (noise * self.normal()).exp()).collect()
     }
 
-    /// Runs that follow each other, each like the one before it by `correlation`; all together
-    /// rise by `rise` deviations of one.
+    /// Generates consecutive runs, each correlated with the previous one by `correlation`, with a
+    /// total drift of `rise` standard deviations of one run.
     fn host(&mut self, n: usize, correlation: f64, rise: f64) -> Vec<f64> {
         let fresh = (1.0 - correlation * correlation).sqrt();
         let mut state = self.normal();
@@ -49,7 +49,7 @@ fn few_repeats_and_nothing_have_no_interval() {
     assert_eq!(ratio(&[1.0; 3], &[1.0, 0.0, 1.0], 0.0, &none), None);
     assert_eq!(ratio(&[], &[1.0], 0.0, &none), None);
     assert_eq!(ratio(&[f64::NAN], &[1.0], 0.0, &none), None);
-    // Values without spread are as sure as they are sharp.
+    // Values without spread have an interval as wide as their blur.
     let sharp = sure(&[2.0; 3], &[4.0; 3], &none);
     assert_eq!(sharp.range.map(|end| (end * 1e9).round()), [2e9, 2e9]);
     assert_eq!(sharp.chance, 0.0);
@@ -84,22 +84,22 @@ fn an_interval_of_independent_repeats_holds_the_truth() {
                 (low..=high).contains(&truth)
             };
             let held = (0..PAIRS).filter(|_| holds()).count() as f64 / PAIRS as f64;
-            // Two deviations of what chance leaves open in so many pairs, and Welch's own error.
+            // Two deviations of the chance error of this many pairs, and Welch's own error.
             assert!((0.93..=0.975).contains(&held), "{truth}, {na} {nb} {noise_a}: {held}");
         }
     }
 }
 
-/// Comparisons of equal sides of each kind.
+/// Number of comparisons of equal sides of each kind.
 const PAIRS: usize = 400;
 
-/// Runs of two equal sides on a slow host: the order of their sides, how they are held
-/// against each other, and how often they are called changed.
+/// Returns how often equal sides on a slow host are called changed, for an order of runs and a way
+/// of comparison.
 fn false_alarms(seed: u64, n: usize, state: (f64, f64), order: Order) -> f64 {
     alarms_of(seed, n, state, order, 1)
 }
 
-/// Alarms where the second side follows the host so many times as much.
+/// Returns the share of alarms if the second side follows the host this many times as much.
 fn alarms_of(
     seed: u64,
     n: usize,
@@ -153,7 +153,7 @@ fn equal_sides_of_a_slow_host_are_seldom_called_changed() {
             for correlation in [0.0, 0.3, 0.6, 0.9] {
                 let share = false_alarms(5, n, (correlation, 0.0), order);
                 println!("{order:?} {n} {correlation}: {share}");
-                // Two deviations of 5 % in so many.
+                // Two deviations of 5 % in this many comparisons.
                 let most = 0.05 + 2.0 * (0.05 * 0.95 / PAIRS as f64).sqrt();
                 assert!(share <= most, "{order:?} {n} {correlation}: {share}");
             }
@@ -222,9 +222,9 @@ fn sides_that_follow_the_host_by_other_amounts_are_seldom_called_changed() {
             for correlation in [0.0, 0.5, 0.9] {
                 let share = alarms_of(77, n, (correlation, 0.0), order, 3);
                 println!("{order:?} {n} {correlation}: {share}");
-                // Rounds that took both sides for alike were wrong in 43 to 49 % at 0.9, and those
-                // that took three to five of them by what they seemed in 19 to 28 %.
-                // A tenth, and a deviation of that in so many.
+                // Rounds that assumed both sides to be alike were wrong in 43 to 49 % at 0.9, and
+                // those that used the observed variances of three to five rounds in 19 to 28 %. The
+                // limit is a tenth, plus one deviation of that in this many comparisons.
                 assert!(share <= 0.115, "{order:?} {n} {correlation}: {share}");
             }
         }

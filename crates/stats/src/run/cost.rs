@@ -1,51 +1,51 @@
-//! What a run cost: processors, threads of the kernel, devices.
+//! Cost of a run: CPUs, kernel threads, devices.
 
 use serde::{Deserialize, Serialize};
 
-/// Cost in processor time. `null` where it is not known. "Cores" are CPU seconds per second.
+/// Cost in CPU time. `null` if unknown. "Cores" are CPU seconds per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
-    /// Use of the whole host, 0 to 100.
+    /// CPU usage of the whole host, 0 to 100.
     pub host_percent: Option<f64>,
-    /// Of it programs, 0 to 100.
+    /// Share spent in programs, 0 to 100.
     pub user_percent: Option<f64>,
-    /// Of it the kernel on behalf of programs, 0 to 100.
+    /// Share spent in the kernel on behalf of programs, 0 to 100.
     pub system_percent: Option<f64>,
-    /// Of it interrupts, 0 to 100.
+    /// Share spent in interrupts, 0 to 100.
     pub irq_percent: Option<f64>,
-    /// Of it deferred interrupt work, the network stack mostly, 0 to 100.
+    /// Share spent in deferred interrupt work, mostly the network stack, 0 to 100.
     pub softirq_percent: Option<f64>,
-    /// Time the hypervisor gave to others, 0 to 100.
+    /// Steal time: share that the hypervisor gave to others, 0 to 100.
     pub steal_percent: Option<f64>,
-    /// Cores that the workers used.
+    /// CPU cores that the workers used.
     pub initiator_cores: Option<f64>,
-    /// Of them in the kernel; counted in hundredths of a second.
+    /// Part of `initiator_cores` spent in the kernel; counted in hundredths of a second.
     pub initiator_system_cores: Option<f64>,
-    /// Of `initiator_cores` the threads of the kernel that poll for what workers submit; none of
-    /// a worker's own time is in it.
+    /// Part of `initiator_cores` used by kernel threads that poll for the workers' submissions; it
+    /// includes none of a worker's own time.
     pub initiator_poll_cores: Option<f64>,
-    /// Of `initiator_cores` the threads of the kernel that carry out what could not begin without
-    /// a wait; likewise.
+    /// Part of `initiator_cores` used by kernel threads that carry out I/Os which could not start
+    /// without blocking; it includes none of a worker's own time.
     pub initiator_io_worker_cores: Option<f64>,
-    /// How often the workers' threads gave their core away.
+    /// Context switches of the workers' threads.
     pub initiator_switches: Option<u64>,
-    /// Pages that the workers' threads had to wait for, without a disk and with one.
+    /// Page faults of the workers' threads: minor and major.
     pub initiator_faults: Option<[u64; 2]>,
-    /// Share of the window in which the workers' threads were ready and waited for a processor, 0
-    /// to 100; of several the mean. About that share of each latency is the host's: nobody takes
-    /// completions meanwhile. The rest is the volume's, and the way to it.
+    /// Share of the window in which the workers' threads were ready and waited for a CPU, 0 to 100;
+    /// for several workers the mean. About this share of each latency is due to the host: no thread
+    /// reaps completions meanwhile. The rest is due to the volume and its transport.
     pub initiator_waited_percent: Option<f64>,
-    /// Cores that the targets on this host used.
+    /// CPU cores that the targets on this host used.
     pub target_cores: Option<f64>,
     /// Core time per I/O in microseconds, initiator and target together.
     pub core_us_per_io: Option<f64>,
-    /// I/Os per second for each core that was used.
+    /// IOPS per used core.
     pub iops_per_core: Option<f64>,
 }
 
 impl Cpu {
-    /// Fills in what follows from the cores in use: time per I/O and I/Os per core.
+    /// Fills in the figures that follow from the cores in use: time per I/O and I/Os per core.
     pub fn derive(mut self, iops: f64) -> Cpu {
         let used = match (self.initiator_cores, self.target_cores) {
             (None, None) => None,
@@ -58,7 +58,7 @@ impl Cpu {
     }
 }
 
-/// What measuring itself cost.
+/// Cost of measuring.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MeasuringCost {
@@ -66,18 +66,18 @@ pub struct MeasuringCost {
     pub clock_ns: f64,
     /// Counting an I/O with its latency, in nanoseconds.
     pub record_ns: f64,
-    /// Both together for each I/O, in nanoseconds; less where I/Os of a batch share a reading.
+    /// Sum of both for each I/O, in nanoseconds; less if I/Os of a batch share a clock reading.
     pub ns_per_io: f64,
-    /// That of all I/Os as a share of the processor time of the workers, 0 to 100.
+    /// Cost of all I/Os as a share of the CPU time of the workers, 0 to 100.
     pub initiator_percent: Option<f64>,
-    /// Cores that collecting the numbers and showing them used, beside the workers.
+    /// CPU cores used to collect and display the numbers, in addition to those of the workers.
     pub collector_cores: Option<f64>,
-    /// How it was found out, in words.
+    /// Method of the measurement, as text.
     pub how: String,
 }
 
 impl MeasuringCost {
-    /// Of a run of so many I/Os per second, whose workers used so many cores.
+    /// Returns the cost in a run of `iops` I/Os per second whose workers used `initiator_cores`.
     pub fn of(
         [clock_ns, record_ns]: [f64; 2],
         iops: f64,
@@ -101,8 +101,8 @@ impl MeasuringCost {
     }
 }
 
-/// What one logical processor did in the measured window. Shares are 0 to 100 of its time; the rest
-/// it was idle.
+/// Usage of one logical CPU in the measured window. Shares are 0 to 100 of its time; the rest was
+/// idle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Processor {
@@ -114,43 +114,43 @@ pub struct Processor {
     pub irq_percent: f64,
     /// Deferred interrupt work, the network stack mostly.
     pub softirq_percent: f64,
-    /// Taken by the hypervisor for others.
+    /// Steal time.
     pub steal_percent: f64,
 }
 
-/// A thread of the kernel that worked in the measured window: for polls, interrupts and writeback
-/// no program is charged.
+/// A kernel thread that used CPU time in the measured window: polls, interrupts and writeback are
+/// charged to no program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelThread {
-    /// As `ksoftirqd/1`.
+    /// Name, such as `ksoftirqd/1`.
     pub name: String,
-    /// Cores that it used; counted in hundredths of a second.
+    /// CPU cores that the thread used; counted in hundredths of a second.
     pub cores: f64,
 }
 
-/// What a block device did in the measured window by the kernel's account, whoever asked it. Times
-/// are those of all its I/Os, one added to the other.
+/// Activity of a block device in the measured window by the kernel's count, from any program. Times
+/// are sums over all I/Os of the device.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceUse {
-    /// As `vda1`.
+    /// Name, such as `vda1`.
     pub name: String,
-    /// Reads that it did.
+    /// Completed reads.
     pub reads: u64,
-    /// Writes that it did.
+    /// Completed writes.
     pub writes: u64,
-    /// Reads that became part of a neighbour before.
+    /// Reads merged with a neighbour before they reached the device.
     pub merged_reads: u64,
-    /// Writes that became part of a neighbour before.
+    /// Writes merged with a neighbour before they reached the device.
     pub merged_writes: u64,
-    /// What reads took, in milliseconds.
+    /// Time spent in reads, in milliseconds.
     pub read_ms: u64,
-    /// What writes took, in milliseconds.
+    /// Time spent in writes, in milliseconds.
     pub write_ms: u64,
-    /// What everything took, in milliseconds.
+    /// Time spent in all I/Os, in milliseconds.
     pub queue_ms: u64,
-    /// Share of the time in which it had anything to do, 0 to 100.
+    /// Share of the time in which the device was busy, 0 to 100.
     pub busy_percent: f64,
 }
 
@@ -162,7 +162,7 @@ mod test {
     fn measuring_has_its_part_of_the_workers_time() {
         let cost = MeasuringCost::of([8.0, 2.0], 10e6, Some(1.0), Some(0.01));
         assert_eq!((cost.ns_per_io, cost.initiator_percent), (10.0, Some(10.0)));
-        // Of I/Os in batches the bound is above all there was.
+        // For I/Os in batches the bound exceeds the total CPU time.
         assert_eq!(
             MeasuringCost::of([40.0, 2.0], 50e6, Some(2.0), None).initiator_percent,
             Some(100.0)

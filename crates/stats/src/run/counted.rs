@@ -1,4 +1,4 @@
-//! What was counted: in all, by each worker, in each second.
+//! Counts of a run: in all, by worker, by second.
 
 use block::Connection;
 use serde::{Deserialize, Serialize};
@@ -8,17 +8,17 @@ use crate::histogram::Latency;
 use crate::run::rows::WorkerRows;
 use crate::series::Rates;
 
-/// What became of the connections with targets. All zero for local storage.
+/// Events of the connections with targets. All zero for local storage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Connections {
-    /// Connections that were made again after they had been lost.
+    /// Reconnects after a lost connection.
     pub reconnects: u64,
-    /// Connections that were lost: reset or closed by the target, or given up by a time-out.
+    /// Lost connections: reset or closed by the target, or timed out.
     pub connections_lost: u64,
-    /// Attempts to make one again that failed.
+    /// Failed attempts to reconnect.
     pub failed_attempts: u64,
-    /// How long there was none, in seconds; of several workers in all.
+    /// Time without a connection, in seconds; for several workers the sum.
     pub disconnected_seconds: f64,
 }
 
@@ -33,54 +33,54 @@ impl From<Connection> for Connections {
     }
 }
 
-/// What became of connections before the measured window. It is in no rate and no latency, yet a
-/// reader who saw it go by looks for it.
+/// Events of connections before the measured window. No rate and no latency includes them, yet a
+/// reader who saw one happen looks for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ramp {
-    /// Connections that were lost.
+    /// Lost connections.
     pub connections_lost: u64,
-    /// Connections that were made again.
+    /// Reconnects.
     pub reconnects: u64,
 }
 
 impl Ramp {
-    /// Whether none was lost or made again.
+    /// Returns whether no connection was lost or restored.
     pub fn is_quiet(&self) -> bool {
         *self == Ramp::default()
     }
 }
 
-/// I/Os that had no answer when the result was made.
+/// Unanswered I/Os when the result was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Waiting {
-    /// How many. They count in the latencies with the age that they had reached.
+    /// Number of unanswered I/Os. Latencies include them with the age that they had reached.
     pub ios: u64,
-    /// Age of the oldest in nanoseconds.
+    /// Age of the oldest unanswered I/O in nanoseconds.
     pub oldest_ns: u64,
 }
 
 impl Waiting {
-    /// Whether everything was answered.
+    /// Returns whether every I/O was answered.
     pub fn is_none(&self) -> bool {
         self.ios == 0
     }
 
-    /// Counts those of `other`, too.
+    /// Adds the counts of `other`.
     pub fn add(&mut self, other: Waiting) {
         self.ios += other.ios;
         self.oldest_ns = self.oldest_ns.max(other.oldest_ns);
     }
 }
 
-/// Everything together.
+/// Totals over all workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     /// Length of the measured window in seconds, as far as I/Os could happen in it: the sum of the
     /// rows.
     pub seconds: f64,
-    /// I/Os done without a fault: reads, writes and trims.
+    /// I/Os completed without a fault: reads, writes and trims.
     pub ios: u64,
     /// I/Os and flushes that ended in a fault.
     pub errors: u64,
@@ -97,31 +97,31 @@ pub struct Totals {
     /// Trims.
     #[serde(default)]
     pub trim: Direction,
-    /// Flushes, which are in none of the other numbers but `errors`; of documents before layout 4
-    /// trims, too.
+    /// Flushes. No other field except `errors` includes them; in documents before layout 4 they
+    /// include trims.
     #[serde(default, alias = "other")]
     pub flush: Direction,
     /// Latencies of all directions in nanoseconds.
     pub latency_ns: Latency,
-    /// I/Os that had no answer at the end.
+    /// Unanswered I/Os at the end.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub waiting: Waiting,
-    /// I/Os that ended in a fault before the measured window: in no other number here.
+    /// I/Os that ended in a fault before the measured window; no other field includes them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub ramp_errors: u64,
-    /// Connections lost and made again.
+    /// Connections lost and restored.
     #[serde(flatten)]
     pub connections: Connections,
-    /// Connections lost and made again before the measured window.
+    /// Connections lost and restored before the measured window.
     #[serde(default, skip_serializing_if = "Ramp::is_quiet")]
     pub ramp: Ramp,
-    /// Of an open loop, whose latencies count from the planned starts.
+    /// Figures of an open loop, whose latencies count from the planned starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced: Option<PacedTotals>,
 }
 
 impl Totals {
-    /// I/Os and flushes done without a fault.
+    /// Returns the I/Os and flushes completed without a fault.
     pub fn completed(&self) -> u64 {
         self.ios + self.flush.ios
     }
@@ -135,25 +135,25 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// What an open loop knows beside its response times.
+/// Figures of an open loop in addition to its response times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PacedTotals {
-    /// From the actual start to the end, in nanoseconds.
+    /// Service time: from the actual start to the end, in nanoseconds.
     pub service_ns: Latency,
-    /// From the planned start to the actual one, in nanoseconds.
+    /// Lag: from the planned start to the actual one, in nanoseconds.
     pub lag_ns: Latency,
-    /// I/Os that began late because all that may be outstanding were.
+    /// I/Os that started late because the queue depth was reached.
     pub missed: u64,
-    /// I/Os whose planned start came, and that never began, because all that may be outstanding
-    /// were. They count in the latencies with the age that they had reached.
+    /// I/Os whose planned start passed and that never started, because the queue depth was reached.
+    /// Latencies include them with the age that they had reached.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub backlog: Waiting,
 }
 
-/// One direction.
+/// Figures of one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
-    /// I/Os done without a fault.
+    /// I/Os completed without a fault.
     pub ios: u64,
     /// I/Os that ended in a fault.
     #[serde(default)]
@@ -167,28 +167,28 @@ pub struct Direction {
     pub bytes: u64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
-    /// Rates of the seconds in which a worker was there; of workers only.
+    /// Rates of the seconds in which the worker was active; only in rows of workers.
     #[serde(default, skip_serializing_if = "Rates::is_none")]
     pub each_second: Rates,
 }
 
-/// What one worker did.
+/// Results of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkerResult {
-    /// As "manager 1 worker 3".
+    /// Name, such as "manager 1 worker 3".
     pub name: String,
-    /// URI of the volume it drove.
+    /// URI of the volume that the worker drove.
     pub volume: String,
-    /// Target that served it; empty for local storage.
+    /// Target that served the volume; empty for local storage.
     #[serde(default)]
     pub target: String,
-    /// I/Os done without a fault.
+    /// I/Os completed without a fault.
     #[serde(default)]
     pub ios: u64,
     /// I/Os that ended in a fault.
     #[serde(default)]
     pub errors: u64,
-    /// How long it worked in the measured window; 0 where that is not known.
+    /// Active time in the measured window, in seconds; 0 if unknown.
     #[serde(default)]
     pub seconds: f64,
     /// I/Os per second.
@@ -199,12 +199,12 @@ pub struct WorkerResult {
     /// Mean number of I/Os in flight.
     #[serde(default)]
     pub mean_outstanding: f64,
-    /// Latencies in nanoseconds, exact mean among them.
+    /// Latencies in nanoseconds, including the exact mean.
     pub latency_ns: Latency,
-    /// I/Os that had no answer at the end.
+    /// Unanswered I/Os at the end.
     #[serde(default, skip_serializing_if = "Waiting::is_none")]
     pub waiting: Waiting,
-    /// Whole seconds of the window in which it finished no I/O while another worker did.
+    /// Whole seconds of the window in which the worker completed no I/O while another worker did.
     #[serde(default, skip_serializing_if = "is_none")]
     pub idle_seconds: u32,
     /// Reads.
@@ -216,24 +216,24 @@ pub struct WorkerResult {
     /// Trims.
     #[serde(default)]
     pub trim: Direction,
-    /// Flushes, which are in none of the other numbers but `errors`; of documents before layout 4
-    /// trims, too.
+    /// Flushes. No other field except `errors` includes them; in documents before layout 4 they
+    /// include trims.
     #[serde(default, alias = "other")]
     pub flush: Direction,
-    /// Connections lost and made again.
+    /// Connections lost and restored.
     #[serde(flatten)]
     pub connections: Connections,
     /// Every latency, in buckets.
     #[serde(default, skip_serializing_if = "Histograms::is_empty")]
     pub histograms: Histograms,
-    /// The depth that it searched.
+    /// Result of the worker's search for a queue depth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub searched: Option<SearchedDepth>,
-    /// Why it ended before its time.
+    /// Demand that ended the worker before its time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missed: Option<MissedDemand>,
-    /// For how long it was to be measured; `None` where its work, or that of others, may end it
-    /// before.
+    /// Configured time in seconds; `None` if the worker's own work, or that of others, may end it
+    /// earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_seconds: Option<f64>,
     /// Second by second, beyond a limit for stretches of 2, 4, 8 … seconds; empty in documents of
@@ -242,39 +242,39 @@ pub struct WorkerResult {
     pub intervals: WorkerRows,
 }
 
-/// The greatest depth at which latencies stay below a target.
+/// The greatest queue depth at which latencies stay below a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchedDepth {
     /// I/Os in flight.
     pub depth: u32,
-    /// The search had come to its end. Otherwise it is the depth that was tried last.
+    /// True if the search is complete. Otherwise `depth` is the one that was tried last.
     pub found: bool,
 }
 
-/// A demand that a worker did not keep, so that it ended.
+/// A demand that a worker did not meet, so that it ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MissedDemand {
-    /// When, in seconds since the measured window began; below 0 before it.
+    /// Time of the miss, in seconds since the measured window began; negative before the window.
     pub t_s: f64,
-    /// What it was.
+    /// Description of the demand.
     pub why: String,
     /// The errno with which fio ends such a job.
     pub errno: u32,
 }
 
-/// What happened in one second, over all workers; in a long run in a longer stretch. Rates are the
-/// counts over `seconds`. A second in which no I/O could happen has none.
+/// Counts of one second, over all workers; in a long run of a longer stretch. Rates are the counts
+/// over `seconds`. A second in which no I/O could happen has no row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Second {
     /// End of the second, in seconds since the first instant of the window in which an I/O could
     /// happen.
     pub t: f64,
-    /// How much of the time up to `t` is of this row: that in which I/Os could happen, in seconds.
-    /// The last row of work that ends by itself ends with it. 0 in documents from before it was
-    /// told: then the row begins where the one before ends.
+    /// Part of the time up to `t` that belongs to this row: that in which I/Os could happen, in
+    /// seconds. The last row of work that ends by itself ends with the work. 0 in documents that
+    /// lack the field: then the row begins where the previous one ends.
     #[serde(default)]
     pub seconds: f64,
-    /// I/Os done without a fault.
+    /// I/Os completed without a fault.
     #[serde(default)]
     pub ios: u64,
     /// I/Os per second.
@@ -299,10 +299,10 @@ pub struct Second {
     /// I/Os that ended in a fault.
     #[serde(default)]
     pub errors: u64,
-    /// Connections that were lost.
+    /// Lost connections.
     #[serde(default)]
     pub connections_lost: u64,
-    /// Connections that were made again.
+    /// Reconnects.
     #[serde(default)]
     pub reconnects: u64,
     /// Mean number of I/Os in flight.
@@ -311,22 +311,22 @@ pub struct Second {
     /// Exact mean latency in nanoseconds.
     #[serde(default)]
     pub mean_ns: Option<f64>,
-    /// Median latency in nanoseconds, `null` where too few samples.
+    /// Median latency in nanoseconds, `null` if there are too few samples.
     #[serde(default)]
     pub p50_ns: Option<u64>,
-    /// 99 % took no longer, in nanoseconds.
+    /// 99th percentile of the latency, in nanoseconds.
     pub p99_ns: Option<u64>,
-    /// 99.9 % took no longer, in nanoseconds.
+    /// 99.9th percentile of the latency, in nanoseconds.
     #[serde(default)]
     pub p99_9_ns: Option<u64>,
-    /// The longest, in nanoseconds: of those that were done, or the age of one that still had no
-    /// answer when the second ended.
+    /// Maximum latency in nanoseconds: of the completed I/Os, or the age of one that was unanswered
+    /// at the end of the second.
     #[serde(default)]
     pub max_ns: Option<u64>,
-    /// Age of the oldest I/O that had no answer when the second ended, in nanoseconds.
+    /// Age of the oldest unanswered I/O at the end of the second, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_ns: Option<u64>,
-    /// As [`Latency::waiting_from`], in the last second of a run: latencies from here on are lower
+    /// [`Latency::waiting_from`] of the last second of a run: latencies from this one on are lower
     /// bounds, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_from_ns: Option<u64>,

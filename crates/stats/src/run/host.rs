@@ -1,40 +1,40 @@
-//! Where a run ran.
+//! Host of a run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The host that ran it. `null` and 0 where unknown.
+/// Host of the run. `null` and 0 if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
     /// Host name.
     pub name: String,
-    /// Processor as it calls itself.
+    /// Model name of the CPU.
     pub cpu: String,
-    /// Logical processors this run could use.
+    /// Logical CPUs available to this run.
     pub cores: u32,
     /// Main memory in bytes.
     pub memory_bytes: u64,
     /// Kernel name and release.
     pub kernel: String,
-    /// Hypervisor, when there is one.
+    /// Hypervisor, if there is one.
     pub hypervisor: Option<String>,
     /// Further facts.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// Which logical processors did what.
+/// Logical CPUs of the workers and the targets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Placement {
-    /// Where the workers ran.
+    /// CPUs of the workers.
     pub initiator: Vec<u32>,
-    /// Where the targets ran, when they were on this host.
+    /// CPUs of the targets, if they were on this host.
     pub target: Vec<u32>,
-    /// Threads were pinned to them.
+    /// True if threads were pinned to these CPUs.
     pub pinned: bool,
-    /// Workers and targets of a processor took turns on one thread: what of its time was whose is
-    /// known by the clock.
+    /// True if workers and targets of a CPU took turns on one thread: the clock splits the CPU time
+    /// between them.
     pub shared_threads: bool,
 }

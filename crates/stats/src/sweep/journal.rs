@@ -1,29 +1,29 @@
 //! The journal of a sweep, `journal.jsonl`: a line for each run that began and for each that ended,
-//! also for those that nobody sees any more. Each line names the digest of the one before.
+//! including runs whose results are gone. Each line has the digest of the previous one.
 //!
-//! The journal shows how often a run was made until it pleased, and whether results were
-//! exchanged. Against forgers it is no help: whoever can measure can write it. Appending is the
-//! caller's.
+//! The journal shows how often a run was repeated until its result was liked, and whether results
+//! were exchanged. It does not protect against forgery: a program that can measure can write the
+//! journal. The caller appends the lines.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// One line.
+/// One line of the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Event of an entry.
+    /// Event that the line records.
     pub event: Event,
-    /// Folder of the run inside that of the sweep; empty where a sweep begins.
+    /// Folder of the run inside that of the sweep; empty for the beginning of a sweep.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run: String,
-    /// Digest of the result; of a sweep that begins that of its plan.
+    /// Digest of the result; for the beginning of a sweep that of its plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// Why the run is none that counts.
+    /// Reason why the run does not count.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
-    /// Digest of the line before; empty in the first.
+    /// Digest of the previous line; empty in the first.
     #[serde(default)]
     pub before: String,
 }
@@ -32,12 +32,12 @@ pub struct Entry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A sweep begins here; what was before is of one that it takes the place of.
+    /// A sweep begins; earlier lines belong to a sweep that it replaces.
     Sweep,
     /// A run begins.
     #[default]
     Begun,
-    /// A run was complete.
+    /// A run completed.
     Ended,
     /// A run does not count.
     Failed,
@@ -48,32 +48,32 @@ pub enum Event {
 pub struct Journal {
     /// Digest of the last whole line.
     last: String,
-    /// Plan of the sweep, and of those that it took the place of.
+    /// Plans of the sweep and of those that it replaced.
     plan: String,
     runs: BTreeMap<String, Made>,
-    /// Counts of all.
+    /// Counts over all runs.
     pub counts: Counts,
 }
 
-/// How often runs were made.
+/// Counts of runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Counts {
     /// Runs that began.
     pub begun: u64,
-    /// Runs that went through.
+    /// Runs that completed.
     pub ended: u64,
-    /// Runs that did not.
+    /// Runs that failed.
     pub failed: u64,
-    /// Runs that began after one of their folder had.
+    /// Runs that began after another run of the same folder.
     pub again: u64,
-    /// Runs that went through, and were made again all the same.
+    /// Runs that completed, and were made again all the same.
     pub thrown_away: u64,
-    /// Runs of sweeps with other plans that this one took the place of.
+    /// Runs of sweeps with other plans that this one replaced.
     pub of_others: u64,
-    /// Lines that were cut while they were written.
+    /// Torn lines: their write was interrupted.
     pub torn: u64,
-    /// The first line that does not follow the one before it; 0 where all do.
+    /// Number of the first line that does not follow the previous one; 0 if all do.
     pub broken_at: u64,
 }
 
@@ -82,14 +82,14 @@ pub struct Counts {
 pub struct Made {
     /// Runs that began.
     pub begun: u64,
-    /// Runs that went through before the last one began.
+    /// Runs that completed before the last one began.
     pub thrown_away: u64,
-    /// Digest of the last one, if it went through.
+    /// Digest of the last run, if it completed.
     pub digest: Option<String>,
 }
 
 impl Journal {
-    /// Reads all lines. The last one may be torn: its writer was cut.
+    /// Reads all lines. The last one may be torn: its writer was interrupted.
     pub fn read(text: &str) -> Journal {
         let mut journal = Journal::default();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.is_empty()) {
@@ -107,7 +107,7 @@ impl Journal {
         journal
     }
 
-    /// The line of an event, which is to be appended with a line feed.
+    /// Returns the line of an event, which the caller appends with a line feed.
     pub fn line(&mut self, mut entry: Entry) -> String {
         entry.before.clone_from(&self.last);
         let line = serde_json::to_string(&entry).unwrap_or_default();
@@ -149,18 +149,18 @@ impl Journal {
         }
     }
 
-    /// Runs of a folder so far.
+    /// Returns the runs of a folder so far.
     pub fn made(&self, folder: &str) -> Option<&Made> {
         self.runs.get(folder)
     }
 
-    /// Whether nothing was written yet.
+    /// Returns whether the journal has no lines yet.
     pub fn is_empty(&self) -> bool {
         self.last.is_empty()
     }
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the FNV-1a digest, 64 bits, in hexadecimal.
 pub fn digest(bytes: &[u8]) -> String {
     let step = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, step))
@@ -195,7 +195,7 @@ mod test {
         let mut all = two_runs();
         let counts = Journal::read(&written(&all)).counts;
         assert_eq!(counts, Counts { begun: 2, ended: 2, ..Counts::default() });
-        // A run that was cut is made again, and so is a complete one.
+        // An interrupted run is repeated, and so is a complete one.
         all.extend([entry(Event::Begun, "c", ""), entry(Event::Failed, "c", "")]);
         all.extend([entry(Event::Begun, "c", ""), entry(Event::Ended, "c", "33")]);
         all.extend([entry(Event::Begun, "a", ""), entry(Event::Ended, "a", "44")]);
@@ -205,7 +205,7 @@ mod test {
         let made = journal.made("a").unwrap();
         assert_eq!((made.thrown_away, made.digest.as_deref()), (1, Some("44")));
         assert_eq!(journal.made("c").unwrap().thrown_away, 0);
-        // A sweep of the same plan takes the place: the runs before were thrown away.
+        // A sweep of the same plan replaces the first: the runs before it were thrown away.
         all.extend([entry(Event::Sweep, "", "plan"), entry(Event::Begun, "b", "")]);
         assert_eq!(Journal::read(&written(&all)).counts.thrown_away, 2);
         all.extend([entry(Event::Sweep, "", "other"), entry(Event::Begun, "b", "")]);
@@ -222,7 +222,7 @@ mod test {
             let mut journal = Journal::read(&torn);
             let counts = &journal.counts;
             assert_eq!((counts.torn, counts.begun, counts.ended, counts.broken_at), (1, 2, 1, 0));
-            // The journal goes on behind the torn line.
+            // The journal continues after the torn line.
             let next = journal.line(entry(Event::Begun, "b", ""));
             let counts = Journal::read(&format!("{torn}\n{next}\n")).counts;
             assert_eq!((counts.torn, counts.begun, counts.again, counts.broken_at), (1, 3, 1, 0));

@@ -1,4 +1,4 @@
-//! Whether the runs of a cell are repeats: runs of one job, one host and one version, one after the
+//! Doubts whether the runs of a cell are repeats: runs of one job, host and version, one after the
 //! other, of which none is a copy of another and none was picked.
 
 use std::collections::BTreeMap;
@@ -11,16 +11,16 @@ use super::{Cell, CellRun};
 use crate::run::{Origin, RunResult};
 use crate::verdict::Verdict;
 
-/// Where a run comes from.
+/// Source of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Source {
-    /// Seed of its patterns.
+    /// Seed of the patterns.
     pub seed: u64,
-    /// Digest of its result; empty where it is not known.
+    /// Digest of the result; empty if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub digest: String,
-    /// The host, by what a reader would see of it.
+    /// The host, by its visible facts.
     pub host: String,
     /// Version of the program.
     pub version: String,
@@ -33,12 +33,12 @@ pub struct Source {
 pub struct Doubt {
     /// Verdict of H20 because of the doubt: a warning or a failure.
     pub verdict: Verdict,
-    /// In words.
+    /// Reason, as text.
     pub why: String,
 }
 
 impl Source {
-    /// Source of a result, whose digest is in its file.
+    /// Returns the source of a result with the digest of its file.
     pub fn of(result: &RunResult) -> Source {
         let host = &result.host;
         let facts = [&host.name, &host.cpu, &host.kernel].map(String::as_str);
@@ -54,7 +54,7 @@ impl Source {
     }
 }
 
-/// A job without what differs from repeat to repeat.
+/// Returns a job without the parts that differ between repeats.
 fn plain(mut job: Value) -> Value {
     if let Some(all) = job.as_object_mut() {
         all.retain(|name, _| name != "seed" && name != "command");
@@ -65,8 +65,8 @@ fn plain(mut job: Value) -> Value {
     job
 }
 
-/// All doubts about the runs of a cell that went through. Without a `journal` nothing is known of
-/// runs that nobody sees.
+/// Returns all doubts about the completed runs of a cell. Without a `journal` nothing is known
+/// about runs whose results are gone.
 pub fn doubts(cell: &Cell, journal: Option<&Journal>) -> Vec<Doubt> {
     let runs: Vec<&CellRun> = cell.whole_runs().collect();
     let mut found: Vec<Doubt> = Vec::new();
@@ -88,10 +88,10 @@ fn fails(why: String) -> Doubt {
     Doubt { verdict: Verdict::Fail, why }
 }
 
-/// Source of a run: what no other run has; empty where unknown.
+/// Property of a run that no other run may share; empty if unknown.
 type Key<'a> = &'a dyn Fn(&CellRun) -> String;
 
-/// Runs that have in common what no two runs have.
+/// Finds runs that share a property which must be unique to each run.
 fn copies(runs: &[&CellRun]) -> Option<String> {
     let measured = |run: &CellRun| run.origin != Origin::Simulated;
     let of: [(&str, Key<'_>); 3] = [
@@ -120,12 +120,12 @@ fn copies(runs: &[&CellRun]) -> Option<String> {
         .then(|| format!("repeats {} are one run: same {}", repeats.join(", "), words.join(", ")))
 }
 
-/// Whether the run says where it comes from, as those of earlier versions do not.
+/// Returns whether the run has a source; runs of earlier versions have none.
 fn known(run: &CellRun) -> bool {
     !run.source.job.is_empty()
 }
 
-/// Runs that differ in what all should have in common.
+/// Finds runs that differ in a property which all must share.
 fn apart(runs: &[&CellRun], what: &str, of: impl Fn(&Source) -> &String) -> Option<String> {
     let known = runs.iter().filter(|run| known(run));
     let mut all: Vec<&String> = known.map(|run| of(&run.source)).collect();
@@ -135,7 +135,8 @@ fn apart(runs: &[&CellRun], what: &str, of: impl Fn(&Source) -> &String) -> Opti
     (all.len() > 1).then(|| format!("repeats of {} {what}: {}", all.len(), words.join("; ")))
 }
 
-/// A repeat that began before an earlier one, unless that was cut and made again.
+/// Finds a repeat that began before an earlier one, unless the earlier one was interrupted and made
+/// again.
 fn order(runs: &[&CellRun], journal: Option<&Journal>) -> Option<String> {
     let is_first = |run: &&&CellRun| {
         let made = journal.and_then(|journal| journal.made(&run.folder));
@@ -148,13 +149,13 @@ fn order(runs: &[&CellRun], journal: Option<&Journal>) -> Option<String> {
     Some(format!("repeat {} began before repeat {}", pair[1].repeat, pair[0].repeat))
 }
 
-/// A time of RFC 3339 in UTC as something that can be compared: fractions are of any length.
+/// Returns a time of RFC 3339 in UTC as a comparable value: fractions are of any length.
 fn instant(text: &str) -> (&str, String) {
     let (whole, fraction) = text.trim_end_matches('Z').split_once('.').unwrap_or((text, ""));
     (whole.trim_end_matches('Z'), format!("{fraction:0<9}"))
 }
 
-/// Doubts that come from the journal.
+/// Returns the doubts that follow from the journal.
 fn by_journal(runs: &[&CellRun], journal: &Journal) -> Vec<Doubt> {
     let mut found = Vec::new();
     let at = journal.counts.broken_at;
@@ -199,7 +200,7 @@ mod test {
             job: "j".to_owned(),
         };
         let folder = format!("c/repeat-{repeat}");
-        // Some have fractions of a second, and one has none.
+        // Some times have fractions of a second, and one has none.
         let started = ["2026-11-20T08:00:00Z", "2026-11-20T08:00:00.5Z", "2026-11-20T08:00:01.25Z"];
         let started = started[repeat as usize - 1].to_owned();
         CellRun { repeat, folder, started, source, ..CellRun::default() }
@@ -231,12 +232,12 @@ mod test {
     fn honest_repeats_raise_no_doubt() {
         assert_eq!(told(|_| (), None), [""; 0]);
         assert_eq!(told(|_| (), Some(&journal(&honest()))), [""; 0]);
-        // A cut one is made again at the end.
+        // An interrupted run is made again at the end.
         let mut all = vec![(Event::Begun, 1, ""), (Event::Failed, 1, "")];
         all.extend(honest());
         let last = |runs: &mut Vec<CellRun>| runs[0].started = "2026-11-20T09:00:00Z".to_owned();
         assert_eq!(told(last, Some(&journal(&all))), [""; 0]);
-        // Runs of a model have no time, and earlier ones do not say where they are from.
+        // Runs of a model have no time, and earlier ones have no source.
         let simulated = |runs: &mut Vec<CellRun>| {
             for run in runs {
                 (run.origin, run.started) = (Origin::Simulated, "1970-01-01T00:00:00Z".to_owned());
@@ -284,7 +285,7 @@ mod test {
         assert_eq!(told(other, Some(&journal(&honest()))), [words]);
         let few = journal(&honest()[..4]);
         assert_eq!(told(|_| (), Some(&few)), ["warn: the journal has no repeats 3"]);
-        // The end of the run was not written: the sweep was cut just then.
+        // The end of the run was not written: the sweep was interrupted at that moment.
         let cut = journal(&honest()[..5]);
         assert_eq!(told(|_| (), Some(&cut)), [""; 0]);
     }

@@ -1,4 +1,4 @@
-//! What flash wrote for each byte that it was sent.
+//! Write amplification: bytes that flash wrote for each byte that the host sent.
 
 use super::Verdict;
 use super::together::Finding;
@@ -6,19 +6,20 @@ use super::together::Finding;
 /// Bytes of a part of the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amplified {
-    /// Those that the host sent.
+    /// Bytes that the host sent.
     pub host_bytes: u64,
-    /// Those that the disk wrote to its media, by its own count.
+    /// Bytes that the disk wrote to its media, by its own count.
     pub media_bytes: u64,
 }
 
-/// Less says nothing: disks count in steps of some MiB.
+/// Minimum bytes for a factor: disks count in steps of some MiB.
 const LEAST_BYTES: u64 = 256 << 20;
-/// Parts of a window whose factors are further apart are not settled.
+/// Ratio of the factors of a window's parts above which they have not settled.
 const APART: f64 = 1.2;
-/// Flash that is written at random places all over, and moves nothing for it, is fresh.
+/// Factor below which flash under random writes across its capacity is fresh: it moves no data to
+/// make room.
 const FRESH: f64 = 1.05;
-/// All over: this share of its capacity.
+/// Minimum share of the capacity for writes to count as across it.
 const WIDE: f64 = 0.5;
 
 impl Amplified {
@@ -27,8 +28,8 @@ impl Amplified {
     }
 }
 
-/// What the parts of a window say, in the order of time. `random` writes go to `share` of the
-/// capacity. `None` where the disk tells nothing, or too little was written.
+/// Returns the finding from the parts of a window, in the order of time. `random` writes go to
+/// `share` of the capacity. `None` if the disk reports nothing, or too little was written.
 pub(super) fn amplified(parts: &[Amplified], random: bool, share: f64) -> Option<Finding> {
     let sum = |of: fn(&Amplified) -> u64| parts.iter().map(of).sum();
     let all = Amplified {

@@ -1,50 +1,51 @@
-//! Whether the kernel's block layer left I/Os alone.
+//! H18: the kernel's block layer leaves I/Os unchanged.
 
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 
-/// How the block layer treats a disk. `None` where it does not tell.
+/// Settings of the block layer for a disk. `None` if the system does not report the setting.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Queue {
-    /// The disk.
+    /// Name of the disk.
     pub name: String,
     /// The I/O scheduler.
     pub scheduler: Option<String>,
-    /// 0 merges neighbouring I/Os.
+    /// `nomerges`: 0 merges neighbouring I/Os.
     pub nomerges: Option<u64>,
-    /// Where completions run.
+    /// `rq_affinity`: the CPUs on which completions run.
     pub rq_affinity: Option<u64>,
-    /// Latency to which writeback is throttled, in microseconds.
+    /// Target latency of writeback throttling, in microseconds.
     pub wbt_us: Option<u64>,
-    /// Bytes of read-ahead.
+    /// Read-ahead in bytes.
     pub read_ahead_bytes: Option<u64>,
-    /// Longest I/O before it is split, in bytes.
+    /// Maximum I/O size before an I/O is split, in bytes.
     pub most_bytes: Option<u64>,
-    /// It turns, as far as it says.
+    /// True if the disk reports that it is rotational.
     pub rotational: Option<bool>,
-    /// A hypervisor shows it, which hides what it is: virtio disks all say that they turn.
+    /// True if a hypervisor presents the disk and hides its kind: virtio disks all report that they
+    /// are rotational.
     pub is_virtual: bool,
-    /// A cache that loses writes without power.
+    /// True if the disk has a volatile write cache.
     pub volatile_cache: Option<bool>,
 }
 
-/// What a job asks of a disk, as far as the block layer's settings matter for it.
+/// Use of a disk by a job, as far as the settings of the block layer matter for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Asked {
-    /// It is read.
+    /// True if the job reads the disk.
     pub reads: bool,
-    /// It is written.
+    /// True if the job writes the disk.
     pub writes: bool,
-    /// It is read or written through the page cache.
+    /// True if the job uses the page cache.
     pub buffered: bool,
-    /// Longest I/O in bytes; 0 if not known.
+    /// Maximum I/O size in bytes; 0 if unknown.
     pub most_bytes: u64,
-    /// It flushes what it writes, at times or at its end.
+    /// True if the job flushes its writes, at times or at its end.
     pub flushes: bool,
 }
 
 impl Queue {
-    /// What each setting does to a measurement, and the command that mends it.
+    /// Returns the effect of each setting on a measurement, with the command that fixes it.
     fn findings(&self, asked: Asked) -> Vec<(String, String)> {
         let set = |file: &str, value: &str| {
             format!("echo {value} > /sys/block/{}/queue/{file}", self.name)
@@ -83,7 +84,7 @@ impl Queue {
         found
     }
 
-    /// Of the I/Os that a job asked of it, as far as they were merged with neighbours.
+    /// Returns the finding if the job's I/Os were merged with neighbours.
     fn merges(&self, asked: Asked, merged: Merged) -> Option<(String, String)> {
         let shares = [(asked.reads, merged.reads), (asked.writes, merged.writes)];
         let shares = shares.into_iter().filter(|(any, _)| *any && !asked.buffered);
@@ -98,7 +99,7 @@ impl Queue {
         (percent > MERGED_PERCENT).then(|| (why(), command()))
     }
 
-    /// Settings that matter for what is asked, and that the system does not show.
+    /// Returns the settings that matter for the job and that the system does not report.
     fn untold(&self, asked: Asked) -> Vec<&'static str> {
         let unflushed = asked.writes && !asked.buffered && !asked.flushes;
         let orders = self.scheduler.as_deref().is_some_and(|name| name != "none");
@@ -128,15 +129,15 @@ impl Queue {
     }
 }
 
-/// More merges than this are no accident, in percent.
+/// Maximum share of merges, in percent; more are no accident.
 const MERGED_PERCENT: f64 = 2.0;
 
-/// I/Os of one direction that a disk was asked.
+/// Merges of one direction on a disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merges {
-    /// Those that it did.
+    /// I/Os that reached the disk.
     pub done: u64,
-    /// Those that became part of one of these.
+    /// I/Os that were merged into one of those.
     pub merged: u64,
 }
 
@@ -146,7 +147,7 @@ impl Merges {
     }
 }
 
-/// What became of the I/Os that a disk was asked, by whomever.
+/// Merges on a disk, of I/Os from any program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Reads.
@@ -155,18 +156,18 @@ pub struct Merged {
     pub writes: Merges,
 }
 
-/// A disk before H18.
+/// Input of H18 for one disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Disk {
-    /// What a job asks of it.
+    /// Use of the disk by the job.
     pub asked: Asked,
-    /// Its settings before a run.
+    /// Settings before the run.
     pub before: Queue,
-    /// Its settings after the run; `None` if there was none.
+    /// Settings after the run; `None` before the run has ended.
     pub after: Option<Queue>,
-    /// Other settings that it had for a time during the run.
+    /// Different settings seen at any time during the run.
     pub meanwhile: Option<Queue>,
-    /// What was merged in it; `None` without counters, and before a run.
+    /// Merges on the disk; `None` without counters, and before a run.
     pub merged: Option<Merged>,
 }
 
@@ -176,7 +177,7 @@ impl Disk {
         self.before.findings(self.asked).into_iter().chain(merges).collect()
     }
 
-    /// What the system does not show of it.
+    /// Returns the settings and counters that the system does not report.
     fn untold(&self) -> Vec<&'static str> {
         let mut untold = self.before.untold(self.asked);
         if self.after.is_some() && self.merged.is_none() {
@@ -213,24 +214,24 @@ impl Disk {
     }
 }
 
-/// A limit that a control group sets on this process's I/O with a disk.
+/// A limit that a cgroup sets on this process's I/O with a disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Throttle {
-    /// The file that sets it.
+    /// File that sets the limit.
     pub file: String,
-    /// Number of the disk, as `254:0`.
+    /// Number of the disk, such as `254:0`.
     pub disk: String,
-    /// What it limits: "reads", "bytes written".
+    /// Limited quantity: "reads", "bytes written".
     pub what: String,
-    /// The most in a second.
+    /// Maximum per second.
     pub per_second: f64,
-    /// What was done in a second, if that is known.
+    /// Measured rate per second, if known.
     pub reached: Option<f64>,
-    /// The command that takes it away.
+    /// Command that removes the limit.
     pub mend: String,
 }
 
-/// From this share of a limit on it is what was measured.
+/// Share of a limit from which on the limit is what was measured.
 const LIMIT_SHARE: f64 = 0.9;
 
 impl Throttle {
@@ -253,8 +254,8 @@ impl Throttle {
     }
 }
 
-/// H18: the kernel leaves I/Os alone, and its settings stay during a run. `limits` are those of
-/// control groups, `None` where these do not show, and `others` what is known of volumes without
+/// H18: the kernel leaves I/Os unchanged, and its settings do not change during a run. `limits` are
+/// those of cgroups, `None` if they are not visible, and `others` are findings for volumes without
 /// disks of this host.
 pub fn block_layer(disks: &[Disk], limits: Option<&[Throttle]>, others: Vec<Finding>) -> Check {
     let hidden = (limits.is_none() && !disks.is_empty())
@@ -273,7 +274,7 @@ pub fn block_layer(disks: &[Disk], limits: Option<&[Throttle]>, others: Vec<Find
 mod test {
     use super::*;
 
-    /// A disk that shows all its settings, and needs no other.
+    /// Returns a disk that reports all its settings, of which none needs a change.
     fn silent() -> Queue {
         Queue {
             name: "vda".into(),
@@ -313,7 +314,7 @@ mod test {
         assert_eq!(found.mend, ["echo none > /sys/block/vda/queue/scheduler"]);
         let turning = Queue { rotational: Some(true), ..ordered.clone() };
         assert_eq!(judge(plain, &turning, None).verdict, Verdict::Pass);
-        // A hypervisor's disk only says that it turns.
+        // A hypervisor's disk only reports that it is rotational.
         let shown = Queue { is_virtual: true, ..turning };
         assert_eq!(judge(plain, &shown, None).verdict, Verdict::Warn);
         let unordered = Queue { scheduler: Some("none".into()), ..shown };
@@ -366,7 +367,7 @@ mod test {
             let merged = Some(merged);
             judge_one(Disk { asked, before: silent(), merged, ..Disk::default() })
         };
-        // Nobody's writes disturb who only reads.
+        // Merges of others' writes do not disturb a job that only reads.
         assert_eq!(judge(true, false, false).verdict, Verdict::Pass);
         let found = judge(true, true, false);
         assert_eq!(found.verdict, Verdict::Warn);

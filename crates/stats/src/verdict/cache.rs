@@ -1,13 +1,13 @@
-//! Whether a cache served the job, told by what reads take, not by names: reads of random places
-//! outside of the measured window, each place twice before the run, others once after it.
+//! H25: detects a cache that served the job by the latency of reads, not by names: reads at random
+//! offsets outside of the measured window, each offset twice before the run, others once after it.
 //!
-//! Where second reads are faster than first ones, a cache below holds what was just read. By itself
-//! that is what every cache does: what counts is how many of the places that the job uses answer as
-//! fast at their first read. Where both take the same, only its time tells a fast medium from a
-//! cache that has all of it: what answers as fast as memory is not known.
+//! If second reads are faster than first ones, a cache below holds recently read data. Every cache
+//! does that; the decisive figure is the share of the job's offsets that are as fast at their first
+//! read. If both are equally fast, only the latency distinguishes a fast medium from a cache of all
+//! of it: a medium as fast as memory is unknown.
 //!
-//! The noise of a host comes in bursts, and changes from before the run to after it. So a cache is
-//! told only by what both halves of the places say, and by second reads of the same moments.
+//! The noise of a host comes in bursts, and changes between before and after the run. So a cache is
+//! reported only if both halves of the offsets show it, and second reads at the same time.
 
 use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
@@ -15,34 +15,35 @@ use split::{Held, Split, are_faster, is_slower, is_uneven, lower, median, quarte
 
 mod split;
 
-/// Fewer places tell nothing.
+/// Minimum number of offsets; fewer show nothing.
 pub const PLACES_LEAST: usize = 16;
 
 /// Latencies of reads outside of the measured window in nanoseconds, one read at a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Probed {
-    /// Before the run, of random places that the job may use, each for the first time.
+    /// First reads before the run, at random offsets that the job may use.
     pub first_ns: Vec<u64>,
-    /// Of the same places in the same order, each right after its first read.
+    /// Second reads at the same offsets in the same order, each right after its first read.
     pub again_ns: Vec<u64>,
-    /// Before the run, of places that the job does not use; `None` where it may use all.
+    /// Reads before the run, at offsets that the job does not use; `None` if the job may use all.
     pub unused_ns: Option<Vec<u64>>,
-    /// After the run, of other places that the job may use.
+    /// Reads after the run, at other offsets that the job may use.
     pub after_ns: Vec<u64>,
-    /// Second reads of the places in `after_ns`, in the same order, each right after the first one.
+    /// Second reads at the offsets of `after_ns`, in the same order, each right after the first
+    /// one.
     pub after_again_ns: Vec<u64>,
 }
 
-/// What the least time of a read is known of.
+/// Medium below a volume, which determines the minimum read latency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below {
-    /// A rotating disk of this host.
+    /// A rotational disk of this host.
     Turns,
     /// A solid-state disk of this host.
     Solid,
-    /// A disk of a hypervisor, or one below layers that hide it.
+    /// A disk of a hypervisor, or a disk below layers that hide it.
     Hidden,
-    /// Whatever a target has, behind a connection.
+    /// The unknown medium of a remote target.
     Remote {
         /// Shortest round trip of the connection between the kernels of both ends, in nanoseconds.
         wire_ns: Option<u64>,
@@ -51,67 +52,70 @@ pub enum Below {
     },
 }
 
-/// The job's own reads, held against those outside of the window.
+/// The job's own reads, for comparison with those outside of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobReads {
-    /// None, or in sequence, where read-ahead is no cache, or of another length.
+    /// No comparable reads: none, or sequential ones, where read-ahead is no cache, or of another
+    /// size.
     Unlike,
-    /// Of random places, and as long.
+    /// Random reads of the same size.
     Like {
-        /// Half of them took no longer, in nanoseconds; `None` where that is not known.
+        /// Median latency in nanoseconds; `None` if unknown.
         p50_ns: Option<u64>,
     },
 }
 
-/// A volume before H25.
+/// Input of H25 for one volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cached {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Bytes of it that the job may use.
+    /// Bytes of the volume that the job may use.
     pub used_bytes: u64,
-    /// What is below it.
+    /// Medium below the volume.
     pub below: Below,
-    /// What the job's reads took.
+    /// The job's reads.
     pub job: JobReads,
-    /// What reads outside of the window took, or why nobody knows.
+    /// Latencies of reads outside of the window, or the reason why there are none.
     pub probed: Result<Probed, String>,
 }
 
-/// No disk that turns answers random reads in less, in nanoseconds: the fastest make 250 turns a
-/// second, and half a turn is 2 ms.
+/// Minimum latency of random reads of an HDD, in nanoseconds: the fastest make 250 rotations a
+/// second, and half a rotation is 2 ms.
 pub(super) const TURN_NS: u64 = 1_000_000;
-/// No solid-state disk behind a PCIe link does, in nanoseconds: the fastest memory that keeps its
-/// data (3D XPoint) takes 6 to 10 µs.
+/// Minimum read latency of a solid-state disk behind a PCIe link, in nanoseconds: the fastest
+/// non-volatile memory (3D XPoint) takes 6 to 10 µs.
 const SOLID_NS: u64 = 5_000;
-/// Nor does flash below a hypervisor that hides it, in nanoseconds; a disk of the tests' hosts that
-/// is one takes 45 µs.
+/// Minimum read latency of flash below a hypervisor that hides it, in nanoseconds; such a disk of
+/// the tests' hosts takes 45 µs.
 const HIDDEN_NS: u64 = 20_000;
-/// Nor does flash, in nanoseconds: a page of NAND is read in 40 to 100 µs, and faster kinds are as
-/// fast as memory behind a program.
+/// Minimum read latency of flash, in nanoseconds: reading a page of NAND takes 40 to 100 µs, and
+/// faster kinds are as fast as memory behind a program.
 const FLASH_NS: u64 = 40_000;
-/// Memory behind a program of another host takes up to so many times what it takes on this one, and
-/// that is at least so long, in nanoseconds: here both ends may share a processor, and wake nobody.
+/// Memory behind a program on another host takes up to this many times its latency on this host,
+/// which is at least `PROGRAM_LEAST_NS` nanoseconds: on this host both ends may share a CPU, and
+/// wake no thread.
 const PROGRAMS: f64 = 1.5;
 const PROGRAM_LEAST_NS: u64 = 40_000;
-/// A cache that holds a larger part of what is used serves the job: where second reads are four
-/// times as fast and more, and where they are so little faster that first ones may look like them.
+/// Maximum share of the used range in a cache before the cache serves the job: if second reads are
+/// at least four times as fast, and if they are so little faster that first ones may look like
+/// them.
 const HELD_MOST: [f64; 2] = [1.0 / 3.0, 0.5];
-/// From how many times on the two are told apart well.
+/// Ratio from which on first and second reads are clearly distinguishable.
 const WELL_APART: f64 = 4.0;
-/// Times below which some first reads look like second ones by chance, and the part of them that is
-/// beyond doubt all the same.
+/// Ratio below which some first reads look like second ones by chance, and the share of such reads
+/// that is certain all the same.
 const HARDLY_APART: f64 = 1.8;
 const HELD_CERTAIN: f64 = 0.75;
-/// Places that are not used lie farther from each other, and disks that turn take up to twice the
-/// time for them: so many times is no distance.
+/// Minimum ratio of unused to used offsets: unused offsets are farther from each other, and HDDs
+/// take up to twice the time for them.
 const UNUSED_TIMES: u64 = 4;
-/// Queues, waking processors and interrupts that wait make a single read up to so many times as
-/// long as the same read of a busy job.
+/// Ratio by which a single read may take longer than the same read of a busy job, because of
+/// queues, CPU wake-ups and interrupts that wait.
 const ALONE_TIMES: u64 = 4;
 
 impl Cached {
-    /// Verdict on this volume by the latencies of the probe.
+    /// Returns the verdict on this volume from the latencies of the probe.
     pub fn judge(&self) -> Finding {
         let (verdict, words) = match &self.probed {
             Ok(probed) => self.probed(probed),
@@ -148,8 +152,8 @@ impl Cached {
         }
     }
 
-    /// Finding of the job's own reads against a medium of this host, where single reads have none:
-    /// a queue makes reads longer, never shorter than the medium.
+    /// Returns the finding if the job's own reads are faster than a medium of this host allows, and
+    /// single reads show nothing: a queue makes reads slower, never faster than the medium.
     fn job_is_too_fast(&self) -> Option<Finding> {
         let (least, verdict, what) = match self.below {
             Below::Turns => (TURN_NS, Verdict::Warn, "no disk that turns answers sooner than"),
@@ -166,7 +170,8 @@ impl Cached {
         }
     }
 
-    /// A cache holds what was just read: how much of what is used does it hold?
+    /// Returns the finding if a cache holds recently read data: the share of the used range that it
+    /// holds.
     fn held(&self, probed: &Probed, split: &Split) -> Finding {
         let Split { cold_ns, again_ns, .. } = *split;
         let places = probed.first_ns.len();
@@ -216,7 +221,8 @@ impl Cached {
         }
     }
 
-    /// Second reads are no faster: either no cache holds them, or one has had all of it before.
+    /// Returns the finding if second reads are no faster: either no cache holds them, or a cache
+    /// held all of the range before.
     fn alike(&self, probed: &Probed) -> Finding {
         let Probed { first_ns: first, unused_ns: unused, after_ns: after, .. } = probed;
         let [once, later] = [first, after].map(|all| median(all));
@@ -262,7 +268,7 @@ impl Cached {
             time(again),
             time(later)
         );
-        // Noise makes reads longer: the faster ones tell what memory could not do.
+        // Noise makes reads slower: the faster reads show what memory could not do.
         let (verdict, words) = self.beyond_memory(quarter(first).min(quarter(after)), words);
         let is_hidden = [first, &probed.again_ns, after].iter().any(|all| is_uneven(all));
         match verdict {
@@ -275,7 +281,7 @@ impl Cached {
         }
     }
 
-    /// Passes where the medium takes longer than memory would.
+    /// Returns a pass if the medium takes longer than memory would.
     fn beyond_memory(&self, medium_ns: u64, words: String) -> Finding {
         let faster = |than: &str| (Verdict::Unknown, format!("{words}; {than}"));
         match self.below {
@@ -314,12 +320,12 @@ impl Cached {
     }
 }
 
-/// The parts of what is used that a cache held before and after the run; `None` where too few of
-/// the second reads are as fast as a cache.
+/// Returns the shares of the used range that a cache held before and after the run; `None` if too
+/// few of the second reads are as fast as a cache.
 fn parts_held(probed: &Probed, split: &Split) -> Option<[Held; 2]> {
     let Probed { first_ns, again_ns, after_ns, after_again_ns, .. } = probed;
     let before = Held::of(first_ns, again_ns, split.apart())?;
-    // The pace of a host changes: reads after a run are held against second reads after it. Where
+    // The pace of a host changes: reads after a run are compared with second reads after it. If
     // these take longer than before, a delay may hide the difference.
     let own = match is_slower(median(after_again_ns), split.again_ns) {
         true => Split::of(after_ns, after_again_ns),
@@ -329,7 +335,8 @@ fn parts_held(probed: &Probed, split: &Split) -> Option<[Held; 2]> {
     Some([before, if own.is_none() { Held { least: 0.0, ..after } } else { after }])
 }
 
-/// A warning where places that the job does not use take longer than those it uses, all the time.
+/// Returns a warning if offsets that the job does not use take longer than those it uses, all the
+/// time.
 fn others_are_slower(used: &[u64], unused: &[u64]) -> Option<Finding> {
     let is_so = |used: &[u64], unused: &[u64]| median(unused) >= UNUSED_TIMES * median(used);
     let (half, other) = (used.len() / 2, unused.len() / 2);
@@ -345,12 +352,12 @@ fn others_are_slower(used: &[u64], unused: &[u64]) -> Option<Finding> {
     Some((Verdict::Warn, words))
 }
 
-/// A time below which hardly any first read was, before the run or after it.
+/// Returns a latency that hardly any first read was below, before the run or after it.
 fn alone_least(probed: &Probed) -> u64 {
     lower(&probed.first_ns).min(lower(&probed.after_ns))
 }
 
-/// A time in words.
+/// Formats a time with its unit.
 pub(super) fn time(ns: u64) -> String {
     match ns {
         0..10_000 => format!("{:.1} µs", ns as f64 / 1e3),
@@ -359,7 +366,7 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
-/// H25: no cache served the job. `others` are what is known of volumes that nobody reads beside the
+/// H25: no cache served the job. `others` are findings for volumes that nothing reads except the
 /// job.
 pub fn cache(volumes: &[Cached], others: Vec<Finding>) -> Check {
     let judged = volumes.iter().map(Cached::judge).chain(others);

@@ -1,32 +1,34 @@
-//! Whether the generator, and not the storage, was the limit.
+//! H10: the storage, and not the generator, was the limit.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Check, Verdict};
 
-/// What the generator reaches by itself: the same workload, on the same cores, on null volumes.
+/// Rate that the generator reaches without storage: the same workload, on the same cores, on null
+/// volumes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// I/Os per second.
     pub iops: f64,
-    /// Length of the window that was measured, in seconds.
+    /// Length of the measured window, in seconds.
     pub seconds: f64,
-    /// What was driven in place of the volumes, in words.
+    /// Description of the volumes driven instead of the job's.
     pub against: String,
-    /// That costs something itself: the generator alone reaches so much or more.
+    /// True if those volumes cost CPU time themselves: the generator alone reaches this rate or
+    /// more.
     pub at_least: bool,
 }
 
-/// Above this share of its ceiling the generator may be what was measured.
+/// Share of the ceiling above which the generator may be what was measured.
 const CEILING_SHARE: f64 = 0.80;
-/// From this share on nothing else was.
+/// Share of the ceiling from which on the generator is what was measured.
 const ALL_SHARE: f64 = 0.95;
 
-/// H10: the generator is not the limit. `iops` is what the run came to, `ceiling` what the
-/// generator reaches by itself, `None` where that was not measured.
+/// H10: the generator is not the limit. `iops` is the rate of the run, `ceiling` the rate of the
+/// generator without storage, `None` if not measured.
 ///
-/// A result of [`ALL_SHARE`] of the ceiling is the generator's own rate, whatever storage it names.
-/// Of a ceiling that is a lower bound nothing so hard can be said.
+/// A rate of [`ALL_SHARE`] of the ceiling is the generator's own rate, whatever storage the run
+/// names, unless the ceiling is a lower bound.
 pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
     let check = |verdict, evidence| Check::new("H10", "generator-ceiling", verdict, evidence);
     let Some(ceiling) = ceiling else {

@@ -1,49 +1,49 @@
-//! Whether a rate is the storage's, or that of the client's processors.
+//! H10: the rate is that of the storage, not that of the client's CPUs.
 
 use serde::{Deserialize, Serialize};
 
 use super::ceiling::Ceiling;
 use super::{Check, Verdict};
 
-/// What the same workers reach on fewer processors.
+/// Rate that the same workers reach on fewer CPUs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FewerCores {
-    /// How many processors these were.
+    /// Number of these CPUs.
     pub cores: u32,
-    /// I/Os per second on them.
+    /// I/Os per second on these CPUs.
     pub iops: f64,
-    /// I/Os per second on all processors of the run, in the same seconds.
+    /// I/Os per second on all CPUs of the run, in the same seconds.
     pub control_iops: f64,
     /// Length of each of the two windows, in seconds.
     pub seconds: f64,
 }
 
-/// What is known of the client's processors.
+/// Usage of the client's CPUs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
-    /// Processors of the workers.
+    /// Number of CPUs of the workers.
     pub cores: u32,
-    /// How many of them were busy, with whatever; `None` where that was not measured.
+    /// Number of busy CPUs among them, for whatever reason; `None` if not measured.
     pub busy: Option<f64>,
-    /// What fewer of them reach, if that was measured.
+    /// Rate with fewer CPUs, if measured.
     pub fewer: Option<FewerCores>,
 }
 
-/// Half of the processors would do where so much of them was busy.
+/// Busy share of the CPUs up to which half of them would suffice.
 const IDLE_SHARE: f64 = 0.4;
-/// The rate holds, if so much of it is left.
+/// Share of the rate from which on the rate is unaffected.
 const HOLDS_SHARE: f64 = 0.9;
 
 impl Client {
-    /// Whether its processors were so busy that half of them may be too few, as far as is known.
+    /// Returns whether the CPUs were so busy that half of them may be too few, as far as known.
     pub fn may_bound(&self) -> bool {
         self.busy.is_none_or(|busy| busy > IDLE_SHARE * f64::from(self.cores))
     }
 }
 
-/// H10, as far as the rate would hold with half of the client's processors. Null volumes have no
-/// interrupts, no driver and no network: a [`Ceiling`] is above what a client can do with real
-/// ones. `iops` is what the run came to.
+/// H10, by whether the rate would be the same with half of the client's CPUs. Null volumes have no
+/// interrupts, no driver and no network: a [`Ceiling`] is above the rate of a client with real
+/// volumes. `iops` is the rate of the run.
 pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
     let check = |verdict, words: String| Check::new("H10", "generator-ceiling", verdict, words);
     let Client { cores, busy, fewer } = client;
@@ -62,7 +62,7 @@ pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
     }
     let share = iops / ceiling.iops;
     match *cores {
-        // One processor cannot be halved: half of what it could do has to be enough.
+        // A single CPU cannot be halved: half of its capacity must be enough.
         1 if (0.0..=IDLE_SHARE).contains(&share) => {
             let words = format!(
                 "{busy_words}, waiting or working, at {:.0} % of what the generator can do there \

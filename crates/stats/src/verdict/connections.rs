@@ -1,15 +1,14 @@
-//! Whether the connections held.
+//! H23: the connections persisted.
 
 use super::{Check, Verdict};
 use crate::run::{Totals, WorkerResult};
 
-/// Workers may be without a connection for this share of the window, in percent: beyond it the rate
-/// is that of another number of workers.
+/// Maximum share of the window without a connection per worker, in percent: beyond it the rate is
+/// that of a different number of workers.
 const AWAY_PERCENT: f64 = 10.0;
 
-/// H23: no connection was lost. For remote volumes: what was in flight then is done again or
-/// failed, nothing is done meanwhile, and a target that was restarted may have forgotten what was
-/// written to it.
+/// H23: no connection was lost. For remote volumes: I/Os in flight are repeated or fail, no I/O is
+/// done meanwhile, and a restarted target may have lost its writes.
 pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
     let check = |verdict, words: String| Check::new("H23", "connections", verdict, words);
     let counted = totals.connections;
@@ -83,10 +82,10 @@ mod test {
         let check = judge(once, 5);
         assert!(check.evidence.contains("has lost them"), "{check:?}");
         assert!(check.mend.iter().any(|mend| mend.starts_with("--verify")), "{check:?}");
-        // Away for more than a tenth of the time of both.
+        // Without a connection for more than a tenth of the time of both.
         let long = Connections { disconnected_seconds: 2.1, ..once };
         assert_eq!(judge(long, 0).verdict, Verdict::Fail);
-        // Lost before the window, and still away in it.
+        // Lost before the window, and still lost in it.
         let late = Connections { disconnected_seconds: 0.1, ..Connections::default() };
         assert_eq!(judge(late, 0).verdict, Verdict::Warn);
     }

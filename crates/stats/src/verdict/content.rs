@@ -1,52 +1,52 @@
-//! Whether storage could make less of the data than they are.
+//! H04: storage cannot reduce the data.
 
 use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
-/// How what is written could be reduced.
+/// Ways in which written data could be reduced.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Reducible {
-    /// Share that a compressor takes away, 0 to 100.
+    /// Share that a compressor saves, 0 to 100.
     pub compress_percent: f64,
     /// Share of blocks that equal others, 0 to 100.
     pub dedupe_percent: f64,
-    /// All writes are one pattern, or end in it.
+    /// True if all writes are one pattern, or end in it.
     pub patterned: bool,
-    /// Buffers are written again and again, each time with few new bytes.
+    /// True if buffers are written repeatedly, each time with few new bytes.
     pub repeats: bool,
 }
 
-/// How a file keeps what is read, by its map, in bytes, and what was seen of it.
+/// Storage of a file's data: bytes by its extent map, and samples of its blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Kept {
-    /// All that is written of the range.
+    /// Written bytes of the range.
     pub bytes: u64,
-    /// Of it compressed.
+    /// Compressed bytes of these.
     pub compressed: u64,
-    /// Of it in places of the device that other parts of the range have, too.
+    /// Bytes of these in extents of the device that other parts of the range share.
     pub repeated: u64,
-    /// Blocks of it that were looked at.
+    /// Blocks of the range that were sampled.
     pub looked: u32,
-    /// Of them those that equal others, or repeat a few bytes.
+    /// Sampled blocks that equal others, or repeat a few bytes.
     pub alike: u32,
 }
 
-/// A volume before H04.
+/// Input of H04 for one volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Data {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// What is written to it, if anything is.
+    /// Data that the job writes to the volume, if it does.
     pub written: Option<Reducible>,
-    /// It is read.
+    /// True if the job reads the volume.
     pub reads: bool,
-    /// How what is read from it is kept, where that is known.
+    /// Storage of the data that the job reads, if known.
     pub read: Option<Kept>,
 }
 
-/// Less is a header, or one block of many.
+/// Minimum reduced share; less is a header, or one block of many.
 const KEPT_SHARE: f64 = 0.02;
-/// Of blocks that were looked at this share is no accident.
+/// Minimum share of identical sampled blocks for a finding; a smaller share may be chance.
 const ALIKE_SHARE: f64 = 0.05;
 
 impl Reducible {
@@ -111,8 +111,7 @@ impl Data {
     }
 }
 
-/// H04: the data cannot be reduced. `others` are what is known of volumes that store data as they
-/// are.
+/// H04: the data cannot be reduced. `others` are findings for volumes that store data unchanged.
 pub fn content(volumes: &[Data], others: Vec<Finding>) -> Check {
     let judged = volumes.iter().map(Data::judge).chain(others);
     together("H04", "content", judged, "no volume was looked at")
@@ -138,7 +137,7 @@ mod test {
         assert_eq!(written(Reducible { patterned: true, ..none }), Verdict::Warn);
         assert_eq!(written(Reducible { repeats: true, ..none }), Verdict::Warn);
         assert_eq!(content(&[Data::default()], Vec::new()).verdict, Verdict::DoesNotApply);
-        // What is written tells nothing of what is read.
+        // Written data say nothing about the data that are read.
         let both = Data { written: Some(none), reads: true, ..Data::default() };
         assert_eq!(content(&[both], Vec::new()).verdict, Verdict::Unknown);
         assert_eq!(content(&[], Vec::new()).verdict, Verdict::Unknown);

@@ -1,59 +1,61 @@
-//! Whether devices counted the I/O that was issued.
+//! H03: devices counted the I/O that was issued.
 
 use super::direct_io::hidden;
 use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
-/// What one device was asked, and what it counted.
+/// I/O issued to one device, and the I/O that the device counted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counted {
     /// Name of the device.
     pub name: String,
-    /// Every file on it goes around the page cache.
+    /// True if every file on the device bypasses the page cache.
     pub direct: bool,
-    /// Bytes of the I/Os that were done to files on it: read, written.
+    /// Bytes of the completed I/Os to files on the device: read, written.
     pub issued: [u64; 2],
-    /// Bytes that the device says it read and wrote meanwhile; `None` if it does not count.
+    /// Bytes that the device reports as read and written in the same time; `None` if it does not
+    /// count.
     pub device: Option<[u64; 2]>,
-    /// I/Os that it counted.
+    /// I/Os that the device counted.
     pub device_ios: u64,
     /// Bytes in flight at the ends of the window, which may count on one side only.
     pub slack: u64,
-    /// No device is below it: memory of this host answers.
+    /// True if there is no device below: memory of this host answers.
     pub memory: bool,
-    /// What is read and written there is charged to the process that asks.
+    /// True if I/O to the device is charged to the process that issues it.
     pub charged: bool,
-    /// The layer below which nothing can be followed: what counts may be above memory.
+    /// Layer below which nothing can be followed: the counters may be above memory.
     pub hidden: Option<String>,
-    /// The levels of devices below it, from the top down.
+    /// Levels of devices below this one, from the top down.
     pub below: Vec<Level>,
-    /// A loop device on the way down uses the page cache of its file.
+    /// True if a loop device on the path uses the page cache of its file.
     pub cached: bool,
-    /// Share of the window by which it and the time between the two readings of the device may
-    /// differ.
+    /// Share of the window by which the window and the time between the two readings of the device
+    /// may differ.
     pub apart: f64,
 }
 
-/// Devices of one level below a volume: together they move what the level above moves, or more.
+/// Devices of one level below a volume: together they move as much as the level above, or more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// Their names.
+    /// Names of the devices.
     pub name: String,
-    /// Bytes that they read and wrote; `None` if one does not count.
+    /// Bytes that the devices read and wrote; `None` if one does not count.
     pub moved: Option<[u64; 2]>,
 }
 
-/// What a difference between the two counts means.
+/// Meaning of a difference between the two counts.
 const MORE: &str = "more than requested: other users, or read-ahead";
 const LESS: &str = "less than requested: a layer above the device answered";
 const CACHED: &str = "less than requested: the page cache answered; ?direct=1 bypasses it, and \
     end_flush flushes writes to the device";
 
-/// Counters may differ by this share: the ends of the window are not the same instant.
+/// Share by which counters may differ: the ends of the window are not the same instant.
 const AGREE: f64 = 0.02;
-/// A device that saw less than this share of direct I/O, or of writes, did not answer it.
+/// Minimum share of direct I/O, or of writes, that a device must have seen; below it, the device
+/// did not perform the I/O.
 const ABSENT: f64 = 0.5;
-/// What the two directions are called.
+/// Words for the two directions.
 const WAYS: [&str; 2] = ["read", "wrote"];
 
 impl Counted {
@@ -102,7 +104,7 @@ impl Counted {
                 share * 100.0
             ));
             let compared = match account {
-                // The rest is that of others, which H17 tells.
+                // The rest is I/O of others, which H17 reports.
                 Some(account) if seen > issued && account.agrees(index) => Verdict::Pass,
                 _ => self.compare(index, issued, seen),
             };
@@ -124,8 +126,8 @@ impl Counted {
         (verdict, format!("{name} {} in {} I/Os{why}", words.join(", "), self.device_ios))
     }
 
-    /// Whether a level below moved what was asked. More is no news: arrays keep copies, and others
-    /// use the same disks.
+    /// Returns whether a level below moved as much as was issued. More is expected: arrays store
+    /// copies, and others use the same disks.
     fn conserved(&self, level: &Level) -> Finding {
         let Level { name, moved } = level;
         let Some(moved) = moved else {
@@ -162,14 +164,14 @@ impl Counted {
         }
     }
 
-    /// Whether a device has to see it: reads may be answered by the page cache where that was asked
-    /// for, but what is written and never arrives was not written yet.
+    /// Returns whether I/O must reach the device: the page cache may answer reads if the job allows
+    /// it, but a write that never arrives was not written.
     fn must_arrive(&self, way: usize) -> bool {
         self.direct || way == 1
     }
 }
 
-/// What this process asked of all that it is charged for, and what it was charged, by direction.
+/// I/O of this process to everything that it is charged for, and the charged bytes, by direction.
 #[derive(Clone, Copy, Debug)]
 struct Account {
     asked: [u64; 2],
@@ -184,7 +186,7 @@ impl Account {
         Account { asked, had, slack: counting().map(|one| one.slack).sum() }
     }
 
-    /// Whether this process was charged what it asked, to the byte or nearly so.
+    /// Returns whether this process was charged what it issued, to the byte or nearly so.
     fn agrees(&self, way: usize) -> bool {
         let margin = (AGREE * self.asked[way] as f64) as u64 + self.slack;
         self.had[way].abs_diff(self.asked[way]) <= margin
@@ -194,7 +196,7 @@ impl Account {
         ((self.had[way] + self.slack) as f64) < ABSENT * self.asked[way] as f64
     }
 
-    /// What is without counters is judged by this process's account alone.
+    /// Judges a volume without counters by this process's account alone.
     fn judge(&self, counted: &Counted) -> (Verdict, String) {
         let mut verdict = Verdict::Pass;
         let mut words = Vec::new();
@@ -225,10 +227,10 @@ impl Account {
     }
 }
 
-/// H03: devices counted the I/O that was issued. `process` is what this process moved to and from
-/// storage by the kernel's account (read, written), which nobody else's I/O disturbs, and which
-/// stands alone where a device has no counters. `others` are what is known of volumes that have no
-/// device of this host.
+/// H03: devices counted the I/O that was issued. `process` is the kernel's account of this
+/// process's storage I/O (read, written), which I/O of others does not disturb, and which is the
+/// only evidence if a device has no counters. `others` are findings for volumes that have no device
+/// of this host.
 pub fn counters_agree(
     devices: &[Counted],
     process: Option<[u64; 2]>,
@@ -240,7 +242,7 @@ pub fn counters_agree(
     if let Some([read, written]) = process.filter(|_| !devices.is_empty()) {
         let words = format!("; this process fetched {} and stored {}", mib(read), mib(written));
         check.evidence.push_str(&words);
-        // Somebody else's I/O may hide from the device's counters that ours is missing.
+        // I/O of others may hide in the device's counters that ours is missing.
         let direct = Account::of(devices, [read, written], |one| one.direct);
         if direct.is_absent(0) || direct.is_absent(1) {
             check.verdict = Verdict::Fail;
@@ -253,7 +255,8 @@ pub fn counters_agree(
 mod test {
     use super::*;
 
-    /// A disk that counts, of which direct I/O asked for these bytes in either direction.
+    /// Returns a disk with counters, to which direct I/O of these bytes was issued in either
+    /// direction.
     fn disk(issued: [u64; 2], device: Option<[u64; 2]>) -> Counted {
         Counted {
             name: "vda".into(),
@@ -286,7 +289,7 @@ mod test {
         let counted = |direct, seen| counted(direct, seen, Some([seen, 0]));
         assert_eq!(counted(true, 98_000_000).verdict, Verdict::Pass);
         assert_eq!(counted(true, 97_998_000).verdict, Verdict::Warn);
-        // Reads of others are for H17 to tell.
+        // H17 reports reads of others.
         let beside = |seen, process| {
             let device = disk([ASKED, 0], Some([seen, 0]));
             counters_agree(&[device], Some([process, 0]), Vec::new())
@@ -323,11 +326,11 @@ mod test {
         assert_eq!(hidden.verdict, Verdict::Unknown);
         assert!(hidden.evidence.contains("below loop7 on /memfd:x (deleted)"), "{hidden:?}");
         assert_eq!(judge(device(Some("loop7"), 0), all).verdict, Verdict::Fail);
-        // Others' I/O may hide that ours is missing.
+        // I/O of others may hide that ours is missing.
         assert_eq!(judge(device(None, 100_000_000), None).verdict, Verdict::Unknown);
     }
 
-    /// A file system without a device of its own: overlay, btrfs.
+    /// Judges a file system without a device of its own: overlay, btrfs.
     fn uncounted(direct: bool, way: usize, had: u64, charged: bool) -> Check {
         let mut issued = [0; 2];
         issued[way] = ASKED;
@@ -345,10 +348,10 @@ mod test {
         assert_eq!(lie.verdict, Verdict::Fail);
         assert!(lie.evidence.contains("read 0.4 MiB of 95.4 MiB"), "{lie:?}");
         assert_eq!(uncounted(true, 0, 98_000_000, true).verdict, Verdict::Pass);
-        // More is what the program does beside.
+        // The program's other I/O explains more.
         assert_eq!(uncounted(true, 0, 198_000_000, true).verdict, Verdict::Pass);
         assert_eq!(uncounted(true, 0, 90_000_000, true).verdict, Verdict::Warn);
-        // Buffered reads are told by H01, and here with a warning.
+        // H01 reports buffered reads, and here they are a warning.
         assert_eq!(uncounted(false, 0, 400_000, true).verdict, Verdict::Warn);
         assert_eq!(uncounted(true, 0, 0, false).verdict, Verdict::Unknown);
     }

@@ -1,18 +1,18 @@
-//! A rate over time, and the arithmetic of it.
+//! A rate over time, with its statistics.
 
 use crate::interval::per;
 
 /// The rate of a worker or a volume over time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Course {
-    /// Whose.
+    /// Name of the worker or volume.
     pub name: String,
-    /// Stretches of time: the end of each in seconds since the window began, and I/Os per second.
+    /// Stretches of time: the end of each in seconds since the window began, and IOPS.
     pub rates: Vec<(f64, f64)>,
 }
 
-/// The rate of each of so many windows up to the end, and its length in seconds. When they do not
-/// divide the stretches, the first ones are left out.
+/// Returns the rate and the length in seconds of each of `N` windows up to the end. If `N` does not
+/// divide the number of stretches, the first ones are left out.
 pub(super) fn windows<const N: usize>(rates: &[(f64, f64)]) -> Option<[(f64, f64); N]> {
     let width = rates.len() / N;
     let from = rates.len().checked_sub(width * N).filter(|_| width > 0)?;
@@ -28,8 +28,8 @@ pub(super) fn windows<const N: usize>(rates: &[(f64, f64)]) -> Option<[(f64, f64
     }))
 }
 
-/// The mean of all stretches by their length, and their standard deviation as a share of it; zero
-/// without a mean.
+/// Returns the mean of all stretches weighted by their length, and their standard deviation as a
+/// share of it; zero without a mean.
 pub(super) fn deviation(rates: &[(f64, f64)]) -> (f64, f64) {
     let all_s = rates.last().map_or(0.0, |(t, _)| *t);
     let sum = |of: &dyn Fn(f64) -> f64| {
@@ -45,7 +45,7 @@ pub(super) fn deviation(rates: &[(f64, f64)]) -> (f64, f64) {
     (mean, per(square.sqrt(), mean))
 }
 
-/// The least and the most.
+/// Returns the minimum and the maximum.
 pub(super) fn ends(values: &[f64]) -> (f64, f64) {
     let least = values.iter().copied().fold(f64::MAX, f64::min);
     (least, values.iter().copied().fold(f64::MIN, f64::max))

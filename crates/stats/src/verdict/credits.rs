@@ -1,45 +1,44 @@
-//! Whether a rate is a burst that ends: credits that a cloud or an array lends, or a cache that
-//! fills.
+//! H26: detects a rate that is a burst: credits of a cloud or an array that run out, or a cache
+//! that fills.
 
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 use crate::run::Second;
 
-/// What may lend a volume a rate that it does not keep.
+/// Source that may give a volume a temporary rate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lender {
-    /// Nothing: memory of this host, or no medium at all, for the reason named.
+    /// No source: memory of this host, or no medium at all, for the given reason.
     Nothing(String),
-    /// Nobody but the disk itself, in words: a rate that fell is told all the same.
+    /// The disk itself, with its description: a rate that fell is reported all the same.
     Disk(String),
-    /// A hypervisor or another host, in words, and how long its credits last at most, in seconds.
+    /// A hypervisor or another host, with its description, and the maximum duration of its credits
+    /// in seconds.
     Credits(String, f64),
 }
 
-/// A rate of this share of the one before is another rate.
+/// Maximum ratio of a rate to the one before for the two to be different rates.
 const BASE_SHARE: f64 = 0.8;
-/// Seconds on either side of a fall, at least: fewer are a stall.
+/// Minimum number of seconds before and after a fall: fewer are a stall.
 const LEAST: [usize; 2] = [2, 3];
-/// Of twenty seconds one may lie on the wrong side of a fall.
+/// Maximum share of seconds on the wrong side of a fall: one of twenty.
 const STRAY: f64 = 0.05;
-/// Rates on both sides scatter by this share of their mean at most, as one standard deviation:
-/// limits are even.
+/// Maximum standard deviation of the rates on each side, as a share of their mean: limits are even.
 const SCATTER: f64 = 0.15;
-/// Credits that come back meanwhile make a burst last longer, by this factor.
+/// Factor by which credits that are refilled meanwhile prolong a burst.
 const REFILL: f64 = 1.1;
 
-/// A rate that fell once, and stayed there.
+/// A lasting fall of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Fall {
-    /// When, in seconds from the beginning of the window.
+    /// Time of the fall, in seconds from the beginning of the window.
     at_s: f64,
     /// I/Os per second before and after.
     rates: [f64; 2],
 }
 
-/// H26: whether the rate can last. `seconds` are those of the window, and `driven_s` is how long
-/// the volumes were driven until its end, with the ramp. A burst that is longer than this does not
-/// show.
+/// H26: the rate can last. `seconds` are those of the window, and `driven_s` is the time for which
+/// the volumes were driven until its end, with the ramp. A longer burst does not show.
 pub fn burst_credits(seconds: &[Second], driven_s: f64, lenders: &[Lender]) -> Check {
     let fall = fall(seconds);
     let judged = lenders.iter().map(|lender| lender.judge(fall, driven_s));
@@ -58,8 +57,8 @@ pub fn burst_credits(seconds: &[Second], driven_s: f64, lenders: &[Lender]) -> C
     }
 }
 
-/// How long the volumes must be driven before a burst of theirs has ended, in seconds; `None`
-/// where nobody lends.
+/// Returns the time in seconds for which the volumes must be driven before a burst has ended;
+/// `None` if no source gives credits.
 fn needed_s(lenders: &[Lender]) -> Option<f64> {
     let lasts = |lender: &Lender| match lender {
         Lender::Credits(_, lasts_s) => Some(lasts_s * REFILL),
@@ -105,9 +104,9 @@ impl Fall {
     }
 }
 
-/// The place where rates fall to a lasting lower one, if there is one place that explains them.
+/// Returns the point where rates fall to a lasting lower one, if a single point explains them.
 fn fall(seconds: &[Second]) -> Option<Fall> {
-    // The last row may be a moment.
+    // The last row may be very short.
     let whole = seconds.iter().filter(|second| second.seconds == 0.0 || second.seconds >= 0.5);
     let rates: Vec<(f64, f64)> = whole.map(|second| (second.t, second.iops)).collect();
     let splits = LEAST[0]..(rates.len() + 1).saturating_sub(LEAST[1]);
@@ -130,12 +129,12 @@ fn fall(seconds: &[Second]) -> Option<Fall> {
     (fell && even && is_step).then_some(Fall { at_s, rates: [high, low] })
 }
 
-/// Sum of the squared distances from a level.
+/// Returns the sum of squared deviations from a level.
 fn left(rates: &[(f64, f64)], level: f64) -> f64 {
     rates.iter().map(|(_, iops)| (iops - level).powi(2)).sum()
 }
 
-/// Sum of the squared distances from the straight line that fits best.
+/// Returns the sum of squared deviations from the best-fit line.
 fn left_by_line(rates: &[(f64, f64)]) -> f64 {
     let (middle, level) = (rates.len().saturating_sub(1) as f64 / 2.0, mean(rates));
     let each =
@@ -149,7 +148,8 @@ fn mean(rates: &[(f64, f64)]) -> f64 {
     rates.iter().map(|(_, iops)| iops).sum::<f64>() / rates.len().max(1) as f64
 }
 
-/// Standard deviation as a share of the mean, without what chance adds to counts.
+/// Returns the standard deviation as a share of the mean, without the part that chance adds to
+/// counts.
 fn scatter(rates: &[(f64, f64)], mean: f64) -> f64 {
     let variance = left(rates, mean) / rates.len().saturating_sub(1).max(1) as f64;
     ((variance - mean).max(0.0)).sqrt() / mean.max(1e-9)
@@ -201,7 +201,7 @@ mod test {
         assert_eq!(of(plateau(40, 20), memory()).verdict, Verdict::DoesNotApply);
         assert_eq!(burst_credits(&[], 99.0, &[]).verdict, Verdict::Unknown);
         assert_eq!(burst_credits(&[], 0.0, &[lends()]).verdict, Verdict::Unknown);
-        // The window began after the fall: the base is what was measured.
+        // The window began after the fall: the measured rate is the base rate.
         assert_eq!(
             burst_credits(&seconds(plateau(0, 30)), 70.0, &[lends()]).verdict,
             Verdict::Pass
@@ -230,7 +230,7 @@ mod test {
         assert_eq!(at(Vec::new()), None);
     }
 
-    /// Independent noise, and noise that goes on from second to second, is no fall.
+    /// Independent noise, and noise that is correlated from second to second, is no fall.
     #[test]
     fn noise_is_no_fall() {
         let mut found = 0;

@@ -1,39 +1,39 @@
-//! Whether I/O goes around the page cache, and what lies below it.
+//! H01: I/O bypasses the page cache, and the layers below are no memory.
 
 use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
-/// What is memory of this host below a file or device, whatever its `O_DIRECT` says.
+/// Memory of this host below a file or device, even with `O_DIRECT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Beneath {
-    /// A file system or disk that is nothing else, by its name.
+    /// A file system or disk in memory, by its name.
     Memory(String),
     /// A loop device that reads and writes its own file through the page cache, by its name.
     Cached(String),
-    /// Perhaps: below this layer nothing can be followed.
+    /// Possibly memory: below this layer nothing can be followed.
     Hidden(String),
 }
 
-/// How a file was opened, and what became of it.
+/// A file's open flags, and its growth in the page cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Opened {
-    /// Its name.
+    /// Name of the file.
     pub name: String,
-    /// It was to go around the page cache.
+    /// True if the job requested to bypass the page cache.
     pub asked: bool,
-    /// It does, as the kernel says.
+    /// True if the kernel reports that the file bypasses the page cache.
     pub had: bool,
-    /// What is memory below it, or may be.
+    /// Memory below the file, if there is or may be any.
     pub beneath: Option<Beneath>,
-    /// Bytes by which its share of the page cache grew; `None` if not known or not yet.
+    /// Bytes by which the file's share of the page cache grew; `None` if unknown or not known yet.
     pub cache_growth_bytes: Option<i64>,
-    /// Bytes that were moved; `None` before a run.
+    /// Bytes moved; `None` before a run.
     pub moved_bytes: Option<u64>,
 }
 
-/// The page cache may take this share of what was moved.
+/// Maximum growth of the page cache as a share of the moved bytes.
 const CACHED_SHARE: f64 = 0.001;
-/// A page or two of metadata are no sign.
+/// Growth up to which the page cache shows nothing: a page or two of metadata.
 const CACHED_SLACK_BYTES: i64 = 1 << 20;
 
 impl Opened {
@@ -64,7 +64,7 @@ impl Opened {
         }
     }
 
-    /// What became of the page cache.
+    /// Returns the finding on the page cache.
     fn cached(&self) -> Finding {
         let name = &self.name;
         let (Some(growth), Some(moved)) = (self.cache_growth_bytes, self.moved_bytes) else {
@@ -81,13 +81,13 @@ impl Opened {
     }
 }
 
-/// What is said of a layer below which nothing can be followed.
+/// Returns the words for a layer below which nothing can be followed.
 pub(super) fn hidden(layer: &str) -> String {
     format!("below {layer} nothing can be followed: it may be memory")
 }
 
-/// H01: I/O goes around the page cache where that was asked for. `others` are what is known of
-/// volumes that are no files.
+/// H01: I/O bypasses the page cache if the job requests it. `others` are findings for volumes that
+/// are no files.
 pub fn direct_io(files: &[Opened], others: Vec<Finding>) -> Check {
     let judged = files.iter().map(Opened::judge).chain(others);
     let check = together("H01", "direct-io", judged, "no volume was looked at");

@@ -1,48 +1,48 @@
-//! Whether every worker had its part.
+//! H22: every worker had its share.
 //!
-//! A mean over workers of which many stood still is the mean of the others. Workers that do the
-//! same by design are held against each other; those that differ by design are not.
+//! A mean over workers of which many are stalled is the mean of the others. Workers that do the
+//! same work by design are compared with each other; those that differ by design are not.
 
 use std::collections::BTreeMap;
 
 use super::{Check, Verdict};
 
-/// A worker with less than this share of what its equals did was held back.
+/// Minimum share of a worker relative to its peers; a worker below it was held back.
 const LEAST_SHARE: f64 = 0.5;
-/// Chance does not move a count of independent I/Os further than so many roots of it.
+/// Number of square roots of a count of independent I/Os that chance does not exceed.
 const DEVIATIONS: f64 = 4.0;
-/// I/Os that a worker would have finished by the rate of its equals, from which on it is no chance
-/// that it finished none: of 500 workers one does once in a million runs.
+/// Expected number of I/Os, by the rate of its peers, from which on a worker without any is no
+/// chance: of 500 workers one such happens once in a million runs.
 const SURE_IOS: f64 = 20.0;
-/// Without any equal that worked: as long as this without an I/O is no chance, in seconds.
+/// Time without an I/O that is no chance if no peer worked either, in seconds.
 const SURE_SECONDS: f64 = 1.0;
-/// Names that are listed.
+/// Maximum number of listed names.
 const LISTED: usize = 3;
 
-/// A worker as it is held against the others.
+/// A worker for the comparison with others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Peer {
-    /// As "manager 1 worker 3".
+    /// Name, such as "manager 1 worker 3".
     pub name: String,
-    /// URI of its volume.
+    /// URI of the volume.
     pub volume: String,
-    /// Target that serves it; empty for local storage.
+    /// Target that serves the volume; empty for local storage.
     pub target: String,
-    /// Workers of the same number do the same for as long as they work. `None` for one whose own
-    /// plan may give it nothing to do.
+    /// Workers with the same number do the same work throughout. `None` for a worker whose own plan
+    /// may leave it idle.
     pub group: Option<u32>,
-    /// Workers of the same number do the same, at whatever time they begin and end.
+    /// Workers with the same number do the same work, whenever they begin and end.
     pub load: u32,
-    /// I/Os done without a fault.
+    /// I/Os completed without a fault.
     pub ios: u64,
-    /// How long it worked, in seconds.
+    /// Active time, in seconds.
     pub seconds: f64,
-    /// Whole seconds in which it finished nothing while another worker did.
+    /// Whole seconds in which the worker completed nothing while another worker did.
     pub idle_seconds: u32,
 }
 
 impl Peer {
-    /// It did nothing, and nobody can tell whether it should have.
+    /// Returns whether the worker did nothing, and it is unknown whether it should have.
     fn is_quiet(&self) -> bool {
         let had_time = self.seconds >= SURE_SECONDS && self.group.is_none();
         self.ios == 0 && (had_time || self.seconds <= 0.0)
@@ -53,9 +53,9 @@ impl Peer {
     }
 }
 
-/// H22: nobody was starved. A worker that finished nothing while others did makes the result that
-/// of fewer workers than it names; one that got less than half of what its equals got, or that had
-/// seconds without an I/O, is told. Every session, volume and target is as even as its workers.
+/// H22: no worker starved. A worker that completed nothing while others did makes the result that
+/// of fewer workers than it names; a worker with less than half of what its peers did, or with
+/// seconds without an I/O, is reported. Every session, volume and target is as even as its workers.
 pub fn even(peers: &[Peer]) -> Check {
     let check = |verdict, words: String| Check::new("H22", "even", verdict, words);
     let judged: Vec<&Peer> =
@@ -80,7 +80,7 @@ pub fn even(peers: &[Peer]) -> Check {
         )
 }
 
-/// Workers that did nothing, and of which nobody can tell whether they should have.
+/// Returns the workers that did nothing, if it is unknown whether they should have.
 fn quiet(peers: &[Peer]) -> Option<String> {
     let mut quiet = peers.iter().filter(|peer| peer.is_quiet());
     let (first, more) = (quiet.next()?, quiet.count());
@@ -88,8 +88,8 @@ fn quiet(peers: &[Peer]) -> Option<String> {
     Some(format!("{} of {} workers ({}) {words}", more + 1, peers.len(), first.name))
 }
 
-/// A worker that did less than half of what others did with the same load at other times: perhaps
-/// there was less to do it with.
+/// Returns a worker that did less than half of what others did with the same load at other times:
+/// its conditions may have been worse.
 fn short_at_other_times(judged: &[&Peer]) -> Option<String> {
     let mut loads: BTreeMap<u32, Vec<&Peer>> = BTreeMap::new();
     judged.iter().for_each(|peer| loads.entry(peer.load).or_default().push(peer));
@@ -110,14 +110,14 @@ fn short_at_other_times(judged: &[&Peer]) -> Option<String> {
     })
 }
 
-/// Workers that stood out.
+/// Workers that deviate.
 struct Found<'a> {
     judged: &'a [&'a Peer],
     starved: Vec<&'a Peer>,
-    /// It is no chance that one of them finished nothing.
+    /// True if it is no chance that one of them completed nothing.
     sure: bool,
     short: Vec<&'a Peer>,
-    /// The least share of what equals did, and who had it.
+    /// Minimum share relative to peers, and the worker that had it.
     least: Option<(f64, &'a Peer)>,
     idle: Vec<&'a Peer>,
 }
@@ -134,7 +134,7 @@ impl<'a> Found<'a> {
         found
     }
 
-    /// Holds equal workers against each other.
+    /// Compares equal workers with each other.
     fn compare(&mut self, group: &[&'a Peer]) {
         let fair = fair_rate(group);
         for peer in group {
@@ -221,8 +221,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What each of equal workers should have done per second: the median, or the mean where so many
-/// were starved that it is more.
+/// Returns the expected rate of each of equal workers: the median, or the mean if so many starved
+/// that the mean is greater.
 fn fair_rate(group: &[&Peer]) -> f64 {
     let mut rates: Vec<f64> = group.iter().map(|peer| peer.rate()).collect();
     rates.sort_by(f64::total_cmp);
@@ -231,7 +231,7 @@ fn fair_rate(group: &[&Peer]) -> f64 {
     median.max(rates.iter().sum::<f64>() / count as f64)
 }
 
-/// The names of `some`, or the target or volume that is all of them and nobody else.
+/// Returns the names of `some`, or the target or volume that consists of exactly these workers.
 fn names(some: &[&Peer], all: &[&Peer]) -> String {
     let whole = |of: fn(&Peer) -> &str, word: &str| {
         let place = of(some.first()?);
@@ -276,7 +276,7 @@ mod test {
     /// Twin of H22: all of 500 have their part.
     #[test]
     fn starved_sessions_are_never_silent() {
-        // 314 of 500 sessions finished nothing in three seconds.
+        // 314 of 500 sessions completed nothing in three seconds.
         let ios: Vec<u64> = (0..500).map(|n| if n % 500 < 314 { 0 } else { 3000 }).collect();
         let check = even(&peers(&ios));
         assert_eq!(check.verdict, Verdict::Fail, "{check:?}");
@@ -286,10 +286,10 @@ mod test {
         );
         assert!(check.evidence.contains("worker 1, worker 2, worker 3, … and 311"), "{check:?}");
         assert!(!check.mend.is_empty());
-        // All had their part.
+        // All had their share.
         let check = even(&peers(&[2900; 500]));
         assert_eq!(check.verdict, Verdict::Pass, "{check:?}");
-        // Slow ones of which some were not served yet: said, and no verdict on the rate.
+        // Slow workers of which some were not served yet: reported, and no verdict on the rate.
         assert_eq!(even(&peers(&[2, 3, 0, 4, 2, 3])).verdict, Verdict::Warn);
         assert_eq!(even(&peers(&[0; 3])).verdict, Verdict::Unknown);
     }
@@ -307,15 +307,16 @@ mod test {
     /// Twin of H22: workers that differ by design.
     #[test]
     fn a_small_share_is_said() {
-        // One volume at 50 IOPS beside one at 20,000.
+        // One volume at 50 IOPS next to one at 20,000.
         let check = even(&peers(&[150, 60_000]));
         assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
         assert!(check.evidence.contains("worker 1, 50 IOPS"), "{check:?}");
         assert_eq!(even(&peers(&[10_000, 10_000, 5_001, 10_000])).verdict, Verdict::Pass);
         assert_eq!(even(&peers(&[10_000, 10_000, 4_900, 10_000])).verdict, Verdict::Warn);
-        // Those who got least are the most.
+        // The workers with the smallest shares are the majority.
         assert_eq!(even(&peers(&[1000, 1000, 1000, 90_000])).verdict, Verdict::Warn);
-        // Different by design: no share is fair. Neither is one that may have nothing to do.
+        // Workers differ by design: no share is fair. Neither is one of a worker that may have
+        // nothing to do.
         let mut differ = peers(&[150, 60_000]);
         (differ[1].group, differ[1].load) = (Some(1), 1);
         assert_eq!(even(&differ).verdict, Verdict::Pass);
@@ -341,7 +342,7 @@ mod test {
         assert_eq!(even(&late).verdict, Verdict::Fail);
         late[0] = Peer { ios: 40_000, ..late[0].clone() };
         assert_eq!(even(&late).verdict, Verdict::Pass);
-        // Its time never came.
+        // The worker's time never came.
         (late[0].seconds, late[0].ios) = (0.0, 0);
         assert_eq!(even(&late).verdict, Verdict::Unknown);
     }
@@ -355,13 +356,13 @@ mod test {
         let check = even(&some);
         assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
         assert!(check.evidence.contains("the longest 1 of 3 s (worker 2)"), "{check:?}");
-        // Five a second have seconds without one by chance.
+        // Workers with five I/Os a second have seconds without one by chance.
         let mut slow = peers(&[15, 16]);
         slow[1].idle_seconds = 1;
         assert_eq!(even(&slow).verdict, Verdict::Pass);
     }
 
-    /// Honest workers whose I/Os are independent of each other raise no alarm, few or many.
+    /// Honest workers with independent I/Os raise no alarm, few or many.
     /// Twin of H22: a thousand runs of 50 workers with Poisson counts.
     #[test]
     fn chance_alone_raises_no_alarm() {

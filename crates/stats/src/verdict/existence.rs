@@ -1,50 +1,50 @@
-//! Whether what is read was ever written.
+//! H02: the data that the job reads were written before.
 
 use super::together::{LISTED, mib, together};
 use super::{Check, Verdict};
 
-/// Where the data come from that a volume's readers get.
+/// Source of the data that a volume returns to readers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Existence {
-    /// Nothing is stored: reads return what their buffer held.
+    /// None: nothing is stored, and reads return what their buffer held.
     Nothing,
     /// Memory of this process.
     Memory,
-    /// A file, by its map: bytes in the range that is driven, of them reserved but never written,
-    /// and without any place. `exact` if the file system tells reserved from written.
+    /// A file, by its extent map: the bytes of the driven range, those reserved but never written,
+    /// and those without an extent. `exact` if the file system distinguishes reserved from written.
     Mapped {
-        /// All of it.
+        /// Bytes of the driven range.
         bytes: u64,
-        /// Reserved, never written.
+        /// Bytes reserved but never written.
         unwritten: u64,
-        /// Without a place.
+        /// Bytes without an extent.
         holes: u64,
-        /// Both can be told apart.
+        /// True if reserved and written extents are distinguishable.
         exact: bool,
-        /// Blocks of it that were looked at, and of them zero.
+        /// Blocks that were sampled, and those of them that are zero.
         looked: [u32; 2],
     },
-    /// A device without a map: zero blocks of those sampled.
+    /// A device without an extent map: the zero blocks of a sample.
     Sampled {
-        /// Looked at.
+        /// Sampled blocks.
         blocks: u32,
-        /// Of them zero.
+        /// Sampled blocks that are zero.
         zero: u32,
     },
-    /// Another host knows.
+    /// Another host, which does not report it.
     Elsewhere,
-    /// It could not be found out, and why.
+    /// Unknown, for the given reason.
     Unknown(String),
 }
 
-/// A volume before H02.
+/// Input of H02 for one volume.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Readable {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Where its data come from.
+    /// Source of its data.
     pub existence: Existence,
-    /// The job reads it.
+    /// True if the job reads the volume.
     pub reads: bool,
 }
 
@@ -93,12 +93,12 @@ impl Readable {
     }
 }
 
-/// Reads of holes may be this share: it is said, and the rest is what was measured.
+/// Maximum share of holes for a warning, in percent: the rest is what was measured.
 const HOLES_PERCENT: f64 = 5.0;
-/// A file may hold blocks of zeroes; from this share on they are no accident.
+/// Share of zero blocks in a file from which on they are no accident.
 const ZERO_SHARE: f64 = 0.05;
 
-/// What the map of a file says.
+/// Returns the verdict on the extent map of a file.
 fn map(bytes: u64, unwritten: u64, holes: u64, exact: bool) -> (Verdict, String) {
     let missing = unwritten + holes;
     let percent = missing as f64 / bytes.max(1) as f64 * 100.0;
@@ -120,7 +120,7 @@ fn map(bytes: u64, unwritten: u64, holes: u64, exact: bool) -> (Verdict, String)
     }
 }
 
-/// H02: what is read exists. A hole or a reserved extent answers at the speed of memory, whatever
+/// H02: the data exist. A hole or a reserved extent answers at the speed of memory, whatever
 /// O_DIRECT says.
 pub fn data_exists(volumes: &[Readable]) -> Check {
     let judged = volumes.iter().map(Readable::judge);
@@ -181,7 +181,7 @@ mod test {
         };
         let check = of(50);
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Fail, 2));
-        // The worst stand first.
+        // The worst findings are first.
         assert!(check.evidence.starts_with("file:2: 50.0 %"), "{check:?}");
         assert!(check.evidence.contains(" is a warning) (and of 2 more); "), "{check:?}");
         assert!(check.evidence.ends_with(" written (and of 46 more)"), "{check:?}");

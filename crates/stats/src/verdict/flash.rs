@@ -1,45 +1,45 @@
-//! Whether flash was in the state that it keeps.
+//! H07: flash was in its lasting state.
 
 use super::amplified::{Amplified, amplified};
 use super::together::{Finding, kib, mib, together};
 use super::{Check, Verdict};
 
-/// A solid-state disk that a job writes, or one that may be, and what the kernel counted of it
-/// since it started, before the measured window.
+/// A solid-state disk that a job writes, or may write, with the kernel's counts since boot and
+/// before the measured window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flash {
-    /// Its name.
+    /// Name of the disk.
     pub disk: String,
-    /// Its capacity in bytes; 0 if not known.
+    /// Capacity in bytes; 0 if unknown.
     pub capacity_bytes: u64,
-    /// Bytes that were written.
+    /// Bytes written.
     pub written_bytes: u64,
-    /// Bytes that were trimmed.
+    /// Bytes trimmed.
     pub trimmed_bytes: u64,
-    /// Writes that it did.
+    /// Completed writes.
     pub writes: u64,
-    /// How the job writes it; `None` where that is not known.
+    /// The job's writes; `None` if unknown.
     pub asked: Option<Writes>,
-    /// The share of its capacity that the job uses, 0 to 1.
+    /// Share of the capacity that the job uses, 0 to 1.
     pub share: f64,
-    /// What it wrote in the parts of the window, in the order of time; empty where it does not
-    /// tell.
+    /// Write amplification in the parts of the window, in the order of time; empty if the disk does
+    /// not report it.
     pub amplified: Vec<Amplified>,
 }
 
-/// How a job writes.
+/// Writes of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Writes {
-    /// Mean length of a write in bytes.
+    /// Mean size of a write in bytes.
     pub mean_bytes: f64,
-    /// Some of them go to random places.
+    /// True if some of the writes are random.
     pub random: bool,
 }
 
-/// Writes that are so many times longer than those before are of another kind.
+/// Ratio of write sizes from which on earlier writes are of another kind.
 const LONGER: f64 = 4.0;
 
-/// So many times its capacity is written to flash before it keeps its rate.
+/// Number of capacities to write before flash keeps its rate.
 const CAPACITIES: f64 = 2.0;
 
 impl Flash {
@@ -52,7 +52,7 @@ impl Flash {
         }
     }
 
-    /// What was written before the window.
+    /// Returns the finding on the writes before the window.
     fn before(&self) -> Finding {
         let Flash { disk, capacity_bytes: capacity, written_bytes: written, trimmed_bytes, .. } =
             self;
@@ -63,7 +63,7 @@ impl Flash {
             mib(*written),
             mib(*trimmed_bytes)
         );
-        // What is trimmed is free again, and how much of what was written is trimmed nobody knows.
+        // Trimmed blocks are free again, and how much of the written data is trimmed is unknown.
         match *capacity > 0 && times >= CAPACITIES && *trimmed_bytes == 0 {
             true => {
                 let (verdict, kind) = self.kind();
@@ -76,8 +76,8 @@ impl Flash {
         }
     }
 
-    /// Whether earlier writes were of the kind that the job does. Those before the system started
-    /// are gone after two capacities.
+    /// Returns whether earlier writes were of the job's kind. Writes from before the boot have no
+    /// effect after two capacities.
     fn kind(&self) -> Finding {
         let Some(Writes { mean_bytes, random }) = self.asked else {
             return (Verdict::Unknown, "how the job writes is not known".to_owned());
@@ -86,7 +86,8 @@ impl Flash {
             return (Verdict::Unknown, "the lengths of earlier writes are not known".to_owned());
         }
         let before_bytes = self.written_bytes as f64 / self.writes as f64;
-        // The most that this number of writes covers if each was as short as those of the job.
+        // Maximum capacity share that this number of writes covers if each was as small as those of
+        // the job.
         let covered = self.writes as f64 * mean_bytes / self.capacity_bytes as f64;
         let [before, now] = [before_bytes, mean_bytes].map(|bytes| kib(bytes as u64));
         match random {
@@ -109,7 +110,7 @@ impl Flash {
         }
     }
 
-    /// The job that leaves it as the measured one finds it later.
+    /// Returns the fio command that brings the disk into the state of the measured job.
     fn condition(&self) -> String {
         let fio = |more: &str| {
             format!(
@@ -127,7 +128,7 @@ impl Flash {
     }
 }
 
-/// H07: flash was written before it was measured. `others` are what is known of volumes that are no
+/// H07: flash was written before it was measured. `others` are findings for volumes that are no
 /// flash, or not written.
 pub fn preconditioning(disks: &[Flash], others: Vec<Finding>) -> Check {
     let judged = disks.iter().map(Flash::judge).chain(others);
@@ -176,7 +177,7 @@ mod test {
     fn flash_that_was_written_otherwise_is_said() {
         const CAPACITY: u64 = 1 << 40;
         let judge = |parts: &[(u64, u64)], mean_bytes: f64, random: bool| {
-            // Parts are bytes and the length of each write.
+            // Parts are bytes and the size of each write.
             let flash = Flash {
                 disk: "nvme0n1".into(),
                 capacity_bytes: CAPACITY,
@@ -205,7 +206,7 @@ mod test {
         assert_eq!(judge(&filled, 65_536.0, false).verdict, Verdict::Pass);
     }
 
-    /// What the disk counts makes a result worse, and never better.
+    /// The disk's counts make a result worse, and never better.
     #[test]
     fn the_disks_own_count_is_heard() {
         let judge = |written_bytes, factor: u64| {

@@ -1,40 +1,39 @@
-//! Whether flushes, and writes that skip caches, take what a medium takes to write. A volatile
-//! cache that is flushed in less was not.
+//! H18: flushes, and writes that skip caches, take as long as a medium takes to write. A volatile
+//! cache whose flush takes less was not flushed.
 
 use super::cache::{TURN_NS, time};
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 
-/// A volume with a volatile cache, and how soon what must be on its medium is.
+/// A volume with a volatile cache, and the time of its flushes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flushed {
-    /// Its name.
+    /// Name of the volume.
     pub name: String,
-    /// Medium that is flushed.
+    /// Medium below the cache.
     pub to: FlushedTo,
-    /// Half of the flushes that follow writes, or of writes with FUA, took at most so long, in
-    /// nanoseconds.
+    /// Median time of flushes that follow writes, or of writes with FUA, in nanoseconds.
     pub p50_ns: u64,
 }
 
 /// A medium below a volatile cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushedTo {
-    /// A rotating disk of this host.
+    /// A rotational disk of this host.
     Turns,
     /// A solid-state disk of this host.
     Solid,
     /// A disk of a hypervisor.
     Hidden,
-    /// Whatever a target has, behind a connection with this shortest round trip in nanoseconds.
+    /// The unknown medium of a remote target.
     Remote {
-        /// The round trip.
+        /// Shortest round trip of the connection, in nanoseconds.
         wire_ns: u64,
     },
 }
 
-/// No flash writes a page in less, in nanoseconds: the fastest, with one bit in each cell, takes
-/// 100 µs, and others 200 µs to 2 ms.
+/// Minimum time in which flash writes a page, in nanoseconds: the fastest, with one bit per cell,
+/// takes 100 µs, and others 200 µs to 2 ms.
 const PROGRAM_NS: u64 = 50_000;
 
 impl Flushed {
@@ -73,8 +72,8 @@ impl Flushed {
     }
 }
 
-/// H18, for volumes whose volatile caches are flushed sooner than any medium writes; `None` without
-/// one.
+/// H18 for volumes whose volatile caches are flushed sooner than any medium writes; `None` if there
+/// is no such volume.
 pub fn flushed(volumes: &[Flushed]) -> Option<Check> {
     let found: Vec<Finding> = volumes.iter().filter_map(Flushed::judge).collect();
     (!found.is_empty()).then(|| together("H18", "block-layer", found.into_iter(), ""))

@@ -1,41 +1,41 @@
-//! Checks of time: the clock, how long was measured, and how often a run was repeated.
+//! Checks of time: the clock, the length of the measurement, and the number of repeats.
 
 use super::{Check, Verdict};
 
-/// Reading the clock may take this share of the processor time of an I/O, in percent.
+/// Maximum cost of a clock reading, in percent of the CPU time of an I/O.
 const CLOCK_PERCENT: f64 = 2.0;
 
-/// Time in which nothing ran may be this share of the window; from the second share on the rate is
-/// another number.
+/// Maximum share of the window in which nothing ran; from the second share on the rate is a
+/// different number.
 const STOPPED: [f64; 2] = [0.02, 0.1];
-/// Collecting the numbers of many workers takes time, too, and short windows end late on a busy
-/// host: less than this is not said, and not a failure.
+/// Minimum time in which nothing ran for a warning and for a failure, in seconds: collecting the
+/// numbers of many workers takes time, too, and short windows end late on a busy host.
 const STOPPED_LEAST_S: [f64; 2] = [0.1, 1.0];
 /// Numbers are collected every second, and the last time after up to this.
 const LONGEST_SECOND_S: f64 = 1.5;
 
-/// How long was measured.
+/// Length of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Window {
-    /// What was asked for, in seconds.
+    /// Configured length, in seconds.
     pub asked_s: f64,
-    /// From the first I/O that counts to the last, in seconds.
+    /// Time from the first I/O that counts to the last, in seconds.
     pub measured_s: f64,
-    /// Of it, what no second accounts for.
+    /// Part of the measured time that no second accounts for.
     pub stopped_s: f64,
-    /// Time between two readings of the kernel's uptime, and the same by our clock, where both are
+    /// Time between two readings of the kernel's uptime, and the same by our clock, if both are
     /// known.
     pub clocks_s: Option<[f64; 2]>,
 }
 
-/// Two clocks may differ by this share of the time between two readings, or by as much as uptime,
-/// which is in hundredths of a second, and the moments of reading may.
+/// Maximum difference of the two clocks: this share of the time between two readings, or this many
+/// seconds, as uptime has a resolution of 10 ms and the clocks are read one after the other.
 const CLOCKS_SHARE: f64 = 0.01;
 const CLOCKS_S: f64 = 0.05;
 
 impl Window {
-    /// A process that was stopped, or a host that was, measures that, too. It shows in a second
-    /// that lasted long, and in the end of the window.
+    /// Judges the length. A process or a host that was stopped measures the stop, too: it shows in
+    /// a long second, and in a late end of the window.
     fn judge(self) -> (Verdict, String) {
         let Window { asked_s, measured_s, stopped_s, clocks_s } = self;
         let lost = stopped_s.max(measured_s - asked_s);
@@ -58,7 +58,7 @@ impl Window {
     }
 }
 
-/// Whether the kernel's uptime and our clock agree.
+/// Returns whether the kernel's uptime and our clock agree.
 fn agreement(clocks_s: Option<[f64; 2]>) -> (Verdict, String) {
     let Some([uptime, ours]) = clocks_s else {
         return (Verdict::Unknown, "; no second clock to hold it against".to_owned());
@@ -72,14 +72,14 @@ fn agreement(clocks_s: Option<[f64; 2]>) -> (Verdict, String) {
     }
 }
 
-/// What of a second that lasted `seconds` is no second of work.
+/// Returns the part of a second of `seconds` that is no second of work.
 pub(crate) fn stopped_s(seconds: f64) -> f64 {
     if seconds > LONGEST_SECOND_S { seconds - 1.0 } else { 0.0 }
 }
 
-/// H15: time was measured right and cheaply. `source` is what the kernel uses, `counter` says that
-/// we read the processor's counter by ourselves, `stamp_ns` is what a reading takes, `io_us` the
-/// processor time of an I/O, and `window` how long was measured, where these are known.
+/// H15: time was measured correctly and cheaply. `source` is the kernel's clock source, `counter`
+/// is true if we read the CPU's counter ourselves, `stamp_ns` is the cost of a reading, `io_us` the
+/// CPU time of an I/O, and `window` the length of the measurement, where these are known.
 pub fn clock(
     source: Option<&str>,
     counter: bool,
@@ -107,7 +107,7 @@ pub fn clock(
     let share = io_us.filter(|us| *us > 0.0).map(|us| stamp_ns / (us * 1e3) * 100.0);
     let cost = match share {
         Some(percent) => match counter {
-            // A reading is shared by a batch.
+            // A batch of I/Os shares a reading.
             true => format!("once for each batch of I/Os: {percent:.1} % of one if it is alone"),
             false => format!("at most {percent:.1} % of the processor time of an I/O"),
         },
@@ -115,7 +115,7 @@ pub fn clock(
     };
     let how = if counter { "read without a system call" } else { "read by a system call" };
     let evidence = format!("clock source {source}, {how}, {stamp_ns:.0} ns a reading, {cost}");
-    // A reading is shared by a batch: the share of one I/O is an upper bound and fails nothing
+    // A batch of I/Os shares a reading: the share of one I/O is an upper bound and fails nothing
     // while the counter is used.
     let dear = share.is_some_and(|percent| percent > CLOCK_PERCENT);
     match counter {
@@ -126,16 +126,15 @@ pub fn clock(
     }
 }
 
-/// Runs that a published number needs.
+/// Number of runs that a published number needs.
 const REPEATS: usize = 5;
-/// How far they may lie apart, as a share of their median.
+/// Maximum spread of the runs, as a share of their median.
 const SPREAD: f64 = 0.05;
 
-/// A shorter run does not count as one of them, in seconds: its rate is that of a moment, and
-/// moments that follow each other are alike.
+/// Minimum length of a run that counts, in seconds: consecutive short runs are alike.
 const REPEAT_SECONDS: f64 = 5.0;
-/// H20: the number was measured more than once. `runs` of the same job: I/Os per second of each,
-/// and for how many seconds it counts.
+/// H20: the number was measured more than once. `runs` are those of the same job: IOPS of each, and
+/// its length as a repeat in seconds.
 pub fn repeats(runs: &[(f64, f64)]) -> Check {
     let check = |verdict, evidence| Check::new("H20", "repeats", verdict, evidence);
     let command = "drumfire sweep … --repeats 5 --seconds 5 (or longer)";
@@ -206,13 +205,13 @@ mod test {
         assert_eq!(judge(10.0, 10.2, &[]), Verdict::Pass);
         assert_eq!(judge(10.0, 10.21, &[]), Verdict::Warn);
         assert_eq!([11.0, 11.1].map(|s| judge(10.0, s, &[])), [Verdict::Warn, Verdict::Fail]);
-        // An end before the time is for others to judge, and so is a tenth of a second.
+        // Other checks judge an early end, and a tenth of a second is not reported.
         assert_eq!(judge(10.0, 3.0, &[]), Verdict::Pass);
         assert_eq!(
             [0.59, 0.61, 1.51].map(|s| judge(0.5, s, &[])),
             [Verdict::Pass, Verdict::Warn, Verdict::Fail]
         );
-        // Stopped inside: it ends when it was to.
+        // The run was stopped inside: it ends on time.
         assert_eq!(judge(4.5, 4.5, &[1.0, 2.0, 3.0, 4.5]), Verdict::Pass);
         assert_eq!(judge(60.0, 60.0, &[1.0, 2.6, 3.0, 60.0]), Verdict::Fail);
         assert_eq!(judge(60.0, 60.0, &[1.0, 3.3, 4.0]), Verdict::Warn);
@@ -253,7 +252,7 @@ mod test {
         let check = judge(&[100.0; 5], 0.2);
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Unknown, 1), "{check:?}");
         assert!(check.evidence.contains("5 shorter than 5 s not counted"), "{check:?}");
-        // Only the long ones are judged.
+        // Only the long runs are judged.
         let mut runs = [(100.0, 5.0); 6];
         runs[5] = (900.0, 0.2);
         assert_eq!(repeats(&runs).verdict, Verdict::Pass);

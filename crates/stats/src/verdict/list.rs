@@ -6,15 +6,15 @@ use super::{Check, Verdict, joined};
 /// A check that every result has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its number: "H11".
+    /// Number of the check: "H11".
     pub code: &'static str,
-    /// Its name: "littles-law".
+    /// Name of the check: "littles-law".
     pub name: &'static str,
-    /// What it asks.
+    /// Question of the check.
     pub asks: &'static str,
-    /// It applies to every run: that it does not apply is no answer.
+    /// True if the check applies to every run: "does not apply" is no answer.
     pub always: bool,
-    /// The first [layout](crate::SCHEMA_VERSION) whose results have it.
+    /// First [layout](crate::SCHEMA_VERSION) whose results have the check.
     pub since: u32,
 }
 
@@ -27,13 +27,13 @@ const fn every(code: &'static str, name: &'static str, asks: &'static str) -> Li
 }
 
 impl Listed {
-    /// The same, of results from a layout on.
+    /// Sets the first layout whose results have the check.
     const fn since(self, layout: u32) -> Listed {
         Listed { since: layout, ..self }
     }
 }
 
-/// All checks in the order of their numbers. One more makes a new
+/// All checks in the order of their numbers. An additional one makes a new
 /// [layout](crate::SCHEMA_VERSION): results are judged by the list of their layout.
 pub const ALL: [Listed; 26] = [
     some("H01", "direct-io", "does I/O go around the page cache, where asked?"),
@@ -68,18 +68,18 @@ pub const ALL: [Listed; 26] = [
     some("H26", "burst-credits", "can the rate last?").since(5),
 ];
 
-/// The checks that every result of a layout has, from 3 on.
+/// Returns the checks that every result of a layout has, from 3 on.
 pub fn of_layout(layout: u32) -> impl Iterator<Item = &'static Listed> + Clone {
     ALL.iter().filter(move |listed| listed.since <= layout)
 }
 
-/// The check of this number; `None` for one that this version does not know.
+/// Returns the check of this number; `None` if this version does not have it.
 pub fn listed(code: &str) -> Option<&'static Listed> {
     ALL.iter().find(|listed| listed.code == code)
 }
 
-/// Every check of the list once, in its order, and behind them those of no list. Of one that nobody
-/// made it is not known what it would have come to.
+/// Returns every check of the list once, in its order, followed by those of no list. A check that
+/// was not made has an unknown verdict.
 pub fn complete(checks: Vec<Check>) -> Vec<Check> {
     let mut all = joined(checks);
     let made = |listed: &&Listed, all: &[Check]| all.iter().any(|check| check.code == listed.code);
@@ -89,7 +89,7 @@ pub fn complete(checks: Vec<Check>) -> Vec<Check> {
     all
 }
 
-/// Whether every check of a layout is there.
+/// Returns whether every check of a layout is present.
 pub(super) fn is_whole<'a>(
     layout: u32,
     verdicts: impl Iterator<Item = (&'a str, Verdict)> + Clone,
@@ -97,7 +97,7 @@ pub(super) fn is_whole<'a>(
     of_layout(layout).all(|listed| verdicts.clone().any(|(code, _)| code == listed.code))
 }
 
-/// Whether every check that is there speaks for a number.
+/// Returns whether every present check speaks for a number.
 pub(super) fn all_are_clean<'a>(mut verdicts: impl Iterator<Item = (&'a str, Verdict)>) -> bool {
     let clean = |(code, verdict): (&str, Verdict)| match verdict {
         Verdict::Pass => true,

@@ -4,16 +4,16 @@ use crate::histogram::Latencies;
 use crate::interval::Interval;
 use crate::verdict::{Check, Verdict};
 
-/// The sums that Little's law is about.
+/// Sums of Little's law.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
-    /// How many latencies were recorded, and their sum.
+    /// Number of recorded latencies.
     pub samples: u64,
-    /// Their sum in nanoseconds.
+    /// Sum of the latencies in nanoseconds.
     pub latency_ns: u128,
-    /// The number in flight, integrated over time.
+    /// Number of I/Os in flight, integrated over time.
     pub outstanding_ns: i128,
-    /// What of `outstanding_ns` is in no latency, less what of the latencies lies outside the
+    /// Part of `outstanding_ns` that is in no latency, less the part of the latencies outside the
     /// window: see [`Interval::unsettled_ns`].
     pub unsettled_ns: i128,
     /// Length of the window.
@@ -23,25 +23,25 @@ pub struct Flow {
 /// All flows of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Flows {
-    /// The whole first, then each worker.
+    /// All workers together first, then each worker.
     pub each: Vec<(String, Flow)>,
-    /// What came of each second.
+    /// Results of the seconds.
     pub seconds: Seconds,
 }
 
-/// What came of the seconds, one after the other.
+/// Results of the seconds, one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Seconds {
     count: u64,
-    /// The one that is farthest off, and where it ends.
+    /// The second with the greatest mismatch, and its end.
     worst: Option<(f64, Flow)>,
-    /// How many had I/Os in flight and none that came back, and where the first of them ends.
+    /// Number of seconds with I/Os in flight and no completion, and the end of the first of them.
     silent: u64,
     first_silent_s: f64,
 }
 
 impl Flow {
-    /// The flow of an interval with these latencies.
+    /// Returns the flow of an interval with these latencies.
     pub fn of(interval: &Interval, latencies: &Latencies) -> Flow {
         Flow {
             samples: latencies.count(),
@@ -52,19 +52,19 @@ impl Flow {
         }
     }
 
-    /// What should be in flight by the latencies, and by what is in none.
+    /// Returns the expected I/Os in flight: from the latencies, and the parts in none.
     fn expected_ns(&self) -> i128 {
         self.latency_ns as i128 + self.unsettled_ns
     }
 
-    /// How far that is off, as a share of what is in flight.
+    /// Returns the mismatch as a share of the I/Os in flight.
     fn mismatch(&self) -> f64 {
         let (is, should) = (self.outstanding_ns, self.expected_ns());
         let apart = is.abs_diff(should) as f64;
         if apart > 0.0 { apart / is.unsigned_abs().max(1) as f64 } else { 0.0 }
     }
 
-    /// I/Os were in flight, and of none it is known how long it took.
+    /// Returns whether I/Os were in flight, and none has a known latency.
     fn is_silent(&self) -> bool {
         self.samples == 0 && self.outstanding_ns > 0
     }
@@ -88,7 +88,7 @@ impl Flow {
 }
 
 impl Seconds {
-    /// Takes the second that ends at `t_s`.
+    /// Adds the second that ends at `t_s`.
     pub(crate) fn note(&mut self, t_s: f64, second: &Interval, latencies: &Latencies) {
         let flow = Flow::of(second, latencies);
         self.count += 1;
@@ -104,23 +104,23 @@ impl Seconds {
     }
 }
 
-/// All sums are of whole nanoseconds, and equal: more than a billionth apart is an error of
-/// accounting. One I/O that is lost, or counted twice, among millions is more than that.
+/// Maximum mismatch: all sums are of whole nanoseconds, and equal, so more than a billionth is an
+/// error of accounting. One I/O that is lost, or counted twice, among millions is more than that.
 const LITTLE_TOLERANCE: f64 = 1e-9;
 
-/// H11: what is outstanding must be what arrives times how long it stays.
+/// H11: I/Os in flight must equal the arrival rate times the latency.
 ///
-/// An I/O must be outstanding from the instant that its latency counts from, which in an open
+/// An I/O must count as in flight from the instant that its latency counts from, which in an open
 /// loop is its planned start. The law is exact for a window of any length if I/Os that cross its
-/// ends count by their part in it; a host that stood still there changes nothing. The worst of the
-/// flows decides: of the whole, of each worker and of each second, however few I/Os they had. One
+/// ends count by their part in it; a stall of the host in the window changes nothing. The worst of
+/// the flows decides: all workers, each worker and each second, however few I/Os they had. A flow
 /// with I/Os in flight and without a latency proves nothing, which is a reservation.
 pub fn littles_law(flows: &Flows) -> Check {
     let check = |verdict, evidence| Check::new("H11", "littles-law", verdict, evidence);
     let Flows { each, seconds } = flows;
     let second =
         seconds.worst.map(|(t_s, flow)| (format!("the second that ends at {t_s:.1} s"), flow));
-    // Of equals the whole decides.
+    // Among equal mismatches, that of all workers decides.
     let all = second.iter().chain(each.iter().rev());
     let Some((name, flow)) = all
         .filter(|(_, flow)| flow.outstanding_ns > 0 || flow.latency_ns > 0)
@@ -173,7 +173,7 @@ mod test {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// One second with so many I/Os of so many microseconds each.
+    /// Returns one second with `samples` I/Os of `us` microseconds each.
     fn flow(samples: u64, us: u64) -> Flow {
         let latency_ns = u128::from(samples * us * 1000);
         let (outstanding_ns, span_ns) = (latency_ns as i128, SECOND_NS);
@@ -203,7 +203,7 @@ mod test {
             assert_eq!(check.verdict, Verdict::Fail, "{lie_ns}");
             assert!(check.evidence.starts_with("worker 1: 3.20 outstanding"), "{check:?}");
         }
-        // Stood still for 100 ms before the window: its latencies reach back there.
+        // The host stalled for 100 ms before the window: its latencies reach back there.
         let mut reaches_back = flow(1000, 320);
         reaches_back.latency_ns += 100_000_000;
         assert_eq!(judge(&[reaches_back]).verdict, Verdict::Fail);

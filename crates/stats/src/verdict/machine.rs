@@ -1,34 +1,34 @@
-//! Whether the processors ran evenly, were near, and were as many as were used.
+//! Checks of CPUs: constant frequency, NUMA placement, CPU quota.
 
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 
-/// What was seen of one processor in the window.
+/// Observations of one CPU in the window.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Paced {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: usize,
-    /// Its frequency in kHz each time that it was looked at.
+    /// Frequency in kHz at each reading.
     pub khz: Vec<u64>,
-    /// Who decided on its frequency; more than one if that changed.
+    /// Frequency governor; more than one if it changed.
     pub governors: Vec<String>,
-    /// How often heat held it back in the window.
+    /// Thermal throttling events in the window.
     pub heat: Heat,
 }
 
-/// How often heat held a processor back.
+/// Thermal throttling events of a CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Heat {
-    /// So many times.
+    /// Number of events.
     Counted(u64),
-    /// The kernel counts it on no processor of this kind: its frequency shows it.
+    /// The kernel has no counter for CPUs of this kind: the frequency shows throttling.
     Uncounted,
-    /// It is not known.
+    /// Unknown.
     #[default]
     Unknown,
 }
 
-/// Frequencies may differ by this share.
+/// Maximum change of the frequency, as a share.
 const DRIFT: f64 = 0.05;
 
 impl Paced {
@@ -36,14 +36,14 @@ impl Paced {
         self.khz.is_empty() && !matches!(self.heat, Heat::Counted(_))
     }
 
-    /// One reading shows no change.
+    /// Returns whether the readings are sufficient: a single one shows no change.
     fn tells_all(&self) -> bool {
         self.khz.len() > 1 && self.heat != Heat::Unknown
     }
 }
 
-/// H14: processors kept their frequency. `guest` says that they are those of a virtual machine,
-/// which may have none that its kernel knows.
+/// H14: CPUs kept their frequency. `guest` is true for CPUs of a virtual machine, whose kernel may
+/// not know their frequency.
 pub fn frequency(cpus: &[Paced], guest: bool) -> Check {
     if cpus.iter().all(Paced::is_silent) {
         return match guest && !cpus.is_empty() {
@@ -98,20 +98,20 @@ pub fn frequency(cpus: &[Paced], guest: bool) -> Check {
     if bad && !steady { check.mend(command) } else { check }
 }
 
-/// A disk and the memory that it is beside.
+/// A disk and its NUMA node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// The disk.
+    /// Name of the disk.
     pub disk: String,
-    /// Number of the memory; `None` where nobody tells.
+    /// Number of the NUMA node; `None` if unknown.
     pub node: Option<usize>,
-    /// Processors beside that memory.
+    /// CPUs of that node.
     pub cores: Vec<usize>,
 }
 
-/// H16: processors are beside the disks that they drive. `nodes` are the memories that the
-/// processors of the run are beside, one for each, and `all_nodes` how many there are; `None` where
-/// that is not known. `others` are what is known of volumes without disks of this host.
+/// H16: CPUs are on the NUMA nodes of the disks that they drive. `nodes` are the NUMA nodes of the
+/// run's CPUs, one for each, and `all_nodes` is the number of nodes; `None` if unknown. `others`
+/// are findings for volumes without disks of this host.
 pub fn placement(
     nodes: &[Option<usize>],
     disks: &[Beside],
@@ -155,8 +155,8 @@ impl Beside {
     }
 }
 
-/// H13, as far as a quota of processors goes that a control group sets: its file, its size in
-/// processors, and how many the run used, where that is known. `None` without a quota.
+/// H13 for a CPU quota of a cgroup: its file, its size in CPUs, and the number of CPUs that the run
+/// used, if known. `None` without a quota.
 pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
     let (file, cores) = quota?;
     let meets = used.map(|used| used >= QUOTA_SHARE * cores);
@@ -175,11 +175,11 @@ pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
     })
 }
 
-/// From this share of a quota on it is near enough to be the limit.
+/// Share of a quota from which on the quota may be the limit.
 const QUOTA_SHARE: f64 = 0.9;
 
-/// H24: what is driven at once is of one kind: a rate over two media is that of neither. `kinds`
-/// are names of volumes, each with its kind, where that is known.
+/// H24: all volumes driven at once are of one medium: a rate over two media is that of neither.
+/// `kinds` are names of volumes, each with its medium, if known.
 pub fn one_medium(kinds: &[(String, Option<String>)]) -> Check {
     let check = |verdict, words: String| Check::new("H24", "one-medium", verdict, words);
     let mut known = kinds.iter().filter_map(|(name, kind)| Some((name, kind.as_ref()?)));
@@ -231,7 +231,7 @@ mod test {
             let part = judge(&vec![3_000_000; khz], heat, &["performance"]);
             assert_eq!(part.verdict, Verdict::Unknown, "{part:?}");
         }
-        // Processors of two kinds are no drift, and not every kernel counts heat.
+        // CPUs of two kinds are no drift, and not every kernel counts throttling.
         let cpu = |khz| Paced { khz: vec![khz; 3], heat: Heat::Uncounted, ..Paced::default() };
         let both = [cpu(2_000_000), cpu(3_000_000)];
         assert_eq!(frequency(&both, false).verdict, Verdict::Pass);

@@ -1,37 +1,38 @@
-//! Whether the host was ours alone.
+//! H17: no other program used the host.
 
 use super::{Check, Verdict};
 
-/// Others may use this share of the processor time, in percent.
+/// Maximum share of CPU time of other programs, in percent.
 const OTHERS_PERCENT: f64 = 10.0;
 
-/// CPU time of `/proc/stat` is sampled by ticks, and may miss this much of the threads' clocks.
+/// Minimum busy time in `/proc/stat`, as a share of our threads' CPU time: `/proc/stat` is sampled
+/// by ticks and may miss part of it.
 const ACCOUNTS_SHARE: f64 = 0.8;
 const ACCOUNTS_CORES: f64 = 0.05;
 
-/// How busy a host was, and with what.
+/// CPU usage of a host, and our share of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct HostUse {
-    /// How busy all processors were, 0 to 100.
+    /// CPU usage of all CPUs, 0 to 100.
     pub host_percent: Option<f64>,
-    /// How many processors there are.
+    /// Number of CPUs.
     pub cores: u32,
-    /// How many of them our threads used, at both ends. `None` where one end's part is not known.
+    /// CPUs that our threads used, at both ends. `None` if the part of one end is unknown.
     pub ours: Option<f64>,
-    /// Of the processors that our threads run on: how many those are, none before a run, and how
-    /// many of them were busy. `None` where that is not known.
+    /// Number of CPUs that our threads run on, none before a run, and how many of them were busy.
+    /// `None` if unknown.
     pub taken: Option<(u32, f64)>,
 }
 
-/// H17: nobody else used the host, or the processors that we ran on: on a large host one neighbour
-/// there is a small share of all, and may be half of what we had.
+/// H17: no other program used the host, or the CPUs that we ran on: on a large host one neighbour
+/// on our CPUs is a small share of the host, and may be half of our CPU time.
 pub fn nobody_else(host: HostUse) -> Check {
     let check = |verdict, evidence: String| Check::new("H17", "nobody-else", verdict, evidence);
     let HostUse { host_percent, cores, ours, taken } = host;
     let (Some(busy), Some(ours), true) = (host_percent, ours, cores > 0) else {
         return check(Verdict::Unknown, "CPU use of other programs was not measured".to_owned());
     };
-    // Threads have clocks of their own in the kernel, beside what it counts of CPUs.
+    // Threads have separate clocks in the kernel, in addition to its counts per CPU.
     let all = busy / 100.0 * f64::from(cores);
     if all < ACCOUNTS_SHARE * ours - ACCOUNTS_CORES {
         let words = "this process alone used more CPU time than all CPUs were busy";
@@ -79,7 +80,7 @@ mod test {
         assert_eq!(verdict(Some(50.0), None), Verdict::Unknown);
         let none = HostUse { host_percent: Some(50.0), ours: Some(1.0), ..HostUse::default() };
         assert_eq!(nobody_else(none).verdict, Verdict::Unknown);
-        // On a large host a neighbour on our own processor shows nowhere else.
+        // On a large host a neighbour on our own CPU shows nowhere else.
         let some = HostUse { cores: 2, ours: Some(1.0), host_percent: Some(50.0), taken: None };
         assert_eq!(nobody_else(some).verdict, Verdict::Unknown);
     }
@@ -103,7 +104,7 @@ mod test {
     /// Twin of H17: 5 % of it are.
     #[test]
     fn a_neighbour_on_our_own_processor_is_noticed_on_a_large_host() {
-        // 64 processors, of which we use one; another program has half of it.
+        // 64 CPUs, of which we use one; another program uses half of it.
         let host = |ours, busy| HostUse {
             host_percent: Some(100.0 / 64.0),
             cores: 64,

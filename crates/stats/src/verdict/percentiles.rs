@@ -1,4 +1,4 @@
-//! Whether percentiles say what a reader takes them for.
+//! H12: percentiles mean what a reader expects.
 
 use super::{Check, Verdict};
 use crate::histogram::{Latencies, Latency, supports};
@@ -7,24 +7,24 @@ use crate::moments::{MOMENTS_ABOVE, TailMoments};
 /// Percentiles that a result shows, with their names.
 const SHOWN: [(f64, &str); 5] =
     [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9"), (0.9999, "p99.99")];
-/// I/Os above the highest percentile may have taken this share of the time of all, and so many
-/// times their share of the number: of exponential latencies 1 % takes 6 % of the time.
+/// Maximum share of the total time for I/Os above the highest percentile, and maximum ratio of that
+/// share to their share of the number: with exponential latencies 1 % takes 6 % of the time.
 const ABOVE: (f64, f64) = (0.05, 10.0);
 
-/// What percentiles are shown of.
+/// Input of H12.
 #[derive(Clone, Copy, Debug)]
 pub struct Shown<'a> {
     /// All latencies together.
     pub latencies: &'a Latencies,
-    /// Those of each volume, or of each worker of one volume, that did few of the I/Os.
+    /// Latencies of each volume with few of the I/Os, or of each such worker of one volume.
     pub few: &'a [(String, Latency)],
-    /// I/Os begin when others are done: while nothing comes back, none begins.
+    /// True for a closed loop: I/Os start when others complete, so none starts during a stall.
     pub closed: bool,
 }
 
 /// H12: percentiles rest on enough samples; those that do not are withheld, and a result that
-/// cannot even show p99 is warned about. And they tell of all: of stalls that a closed loop counts
-/// only once for each I/O in flight, and of a volume so slow that all its I/Os are a small share.
+/// cannot even show p99 has a warning. They must also cover stalls, which a closed loop counts only
+/// once for each I/O in flight, and a volume so slow that all its I/Os are a small share.
 pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     let check = |verdict, words: String| Check::new("H12", "percentiles-supported", verdict, words);
     let samples = shown.latencies.count();
@@ -53,7 +53,7 @@ pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     findings.iter().fold(made, |check, (_, mend)| check.mend(&**mend))
 }
 
-/// Tails of samples enough, and of too few moments: a few stalls hit them all.
+/// Returns the tails with enough samples but too few moments: a few stalls hit them all.
 fn gathered(samples: u64, tail: Option<TailMoments>) -> String {
     let Some(tail) = tail else { return String::new() };
     let few = SHOWN.into_iter().filter(|(p, _)| supports(samples, *p) && !tail.supports(*p));
@@ -68,9 +68,9 @@ fn gathered(samples: u64, tail: Option<TailMoments>) -> String {
     }
 }
 
-/// Time that no percentile tells of. In a closed loop all I/Os together take as long as the window
-/// times the outstanding I/Os: what few of them took is the share of the window in which the
-/// storage stood still for them.
+/// Returns the time that no percentile shows. In a closed loop the total time of all I/Os is the
+/// window times the queue depth: the share of a few I/Os is the share of the window in which the
+/// storage stalled for them.
 fn stalls(shown: &Shown<'_>) -> Option<String> {
     let all = shown.latencies;
     let (p, name) = SHOWN.into_iter().rev().find(|(p, _)| all.supports(*p))?;
@@ -91,7 +91,7 @@ fn stalls(shown: &Shown<'_>) -> Option<String> {
     ))
 }
 
-/// A volume, or worker, of which the percentiles of all tell nothing.
+/// Returns a volume, or worker, that the overall percentiles do not show.
 fn hidden(shown: &Shown<'_>) -> Option<(String, String)> {
     let p99 = shown.latencies.percentile(0.99)? as f64;
     let middle = |latency: &Latency| latency.p50.map(|ns| ns as f64).or(latency.mean);
@@ -168,10 +168,10 @@ mod test {
         assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
         assert!(check.evidence.starts_with("the 60 I/Os above p99.99 (100."), "{check:?}");
         assert!(check.evidence.contains("took 17 % of the time"), "{check:?}");
-        // An open loop counts what waits: its percentiles are right.
+        // An open loop counts the waiting I/Os: its percentiles are right.
         let open = Shown { latencies: &stalled, few: &[], closed: false };
         assert_eq!(percentiles_supported(&open).verdict, Verdict::Pass);
-        // So many that a percentile shows them.
+        // Enough stalls for a percentile to show them.
         assert_eq!(judge(&of(&[(100_000, 990_000), (5_000_000, 10_000)])).verdict, Verdict::Pass);
     }
 
@@ -185,7 +185,8 @@ mod test {
             let mut exponential = Latencies::new();
             (0..samples).for_each(|n| exponential.record((-(1.0 - at(n)).ln() * 1e5) as u64));
             assert_eq!(judge(&exponential).verdict, Verdict::Pass, "{samples}");
-            // The inverse of the normal distribution, by its logistic neighbour with longer tails.
+            // The inverse of the normal distribution, approximated by the logistic one with longer
+            // tails.
             let mut long = Latencies::new();
             (0..samples).for_each(|n| {
                 let z = (at(n) / (1.0 - at(n))).ln() / 1.702;

@@ -1,71 +1,70 @@
-//! Whether processors and disks were awake when an I/O needed them, and had a core to themselves.
+//! H14: CPUs and disks were awake when an I/O needed them, and workers had a core to themselves.
 
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 
-/// An idle state of a processor.
+/// An idle state of a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
-    /// Its name: "C6".
+    /// Name of the state: "C6".
     pub name: String,
-    /// How long it takes to leave it, in microseconds.
+    /// Exit latency, in microseconds.
     pub exit_us: u64,
-    /// How often it was left in the window.
+    /// Number of exits in the window.
     pub times: u64,
 }
 
-/// What was seen of one processor in the window. `None` where the system does not show it.
+/// Observations of one CPU in the window. `None` if the system does not report it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rested {
-    /// Its number.
+    /// Number of the CPU.
     pub cpu: usize,
-    /// Its idle states.
+    /// Idle states of the CPU.
     pub idle: Option<Vec<Idle>>,
-    /// Processors that are threads of the same core, itself among them.
+    /// CPUs that are threads of the same core, itself included.
     pub siblings: Option<Vec<usize>>,
 }
 
-/// A disk that may nap between I/Os.
+/// A disk that may enter low-power states between I/Os.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Nap {
-    /// The disk.
+    /// Name of the disk.
     pub disk: String,
-    /// How long waking it may take, in microseconds; 0 if it does not nap, `None` where that does
-    /// not show.
+    /// Maximum wake-up time, in microseconds; 0 if the disk does not sleep, `None` if unknown.
     pub wake_us: Option<u64>,
-    /// I/Os of its slowest second, per second.
+    /// IOPS of the slowest second.
     pub slowest_iops: f64,
-    /// The job itself pauses for as long as it takes until a disk naps.
+    /// True if the job itself pauses for as long as it takes until a disk sleeps.
     pub pauses: bool,
 }
 
-/// What of an I/O's time may be something else before it is said, as a share.
+/// Share of an I/O's time from which on other causes are reported.
 const SHARE: f64 = 0.05;
-/// A disk that has an I/O this often, per second, does not nap: Linux lets NVMe drives nap after
-/// 100 ms at the earliest (`apst_primary_timeout_ms`).
+/// I/O rate at which a disk does not sleep, per second: Linux lets NVMe drives enter low power
+/// after 100 ms at the earliest (`apst_primary_timeout_ms`).
 const AWAKE_IOPS: f64 = 20.0;
 
-/// Time of an I/O: what the run came to.
+/// Time of an I/O in the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PerIo {
     /// I/Os of the window.
     pub ios: u64,
     /// Mean latency in nanoseconds; `None` without any.
     pub mean_ns: Option<f64>,
-    /// Processor time in microseconds; `None` where it was not measured.
+    /// CPU time in microseconds; `None` if not measured.
     pub core_us: Option<f64>,
 }
 
 impl PerIo {
-    /// A time in microseconds for each I/O, as a share of the mean latency.
+    /// Returns a time in microseconds per I/O as a share of the mean latency.
     fn share(self, us: f64) -> Option<f64> {
         let mean_us = self.mean_ns? / 1e3;
         (mean_us > 0.0).then(|| us / mean_us)
     }
 }
 
-/// H14, as far as processors wake late and share cores. `is_hidden` says that they are those of a
-/// virtual machine whose host decides how they rest.
+/// H14 for CPUs that wake late and share cores. `is_hidden` is true for CPUs of a virtual machine,
+/// whose host decides on their idle states.
 pub fn rested(cpus: &[Rested], per_io: PerIo, is_hidden: bool) -> Check {
     let check =
         |verdict, words: Vec<String>| Check::new("H14", "frequency", verdict, words.join(", "));
@@ -92,7 +91,7 @@ pub fn rested(cpus: &[Rested], per_io: PerIo, is_hidden: bool) -> Check {
     }
 }
 
-/// What leaving idle states may have cost.
+/// Returns the finding on the cost of leaving idle states.
 fn waking(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     let untold = cpus.iter().filter(|cpu| cpu.idle.is_none()).count();
     if untold > 0 {
@@ -118,7 +117,7 @@ fn waking(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     }
 }
 
-/// CPUs of the run that are threads of one core.
+/// Returns the finding on CPUs of the run that are threads of one core.
 fn sharing(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     let untold = cpus.iter().filter(|cpu| cpu.siblings.is_none()).count();
     if untold > 0 {
@@ -151,8 +150,7 @@ fn sharing(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     }
 }
 
-/// The CPUs of the run without those whose sibling is among them, as a list; `None` if these are
-/// all.
+/// Returns a list of the run's CPUs, one of each core; `None` if these are all.
 fn one_of_each_core(cpus: &[Rested]) -> Option<String> {
     let mut kept: Vec<usize> = Vec::new();
     for cpu in cpus {
@@ -165,8 +163,8 @@ fn one_of_each_core(cpus: &[Rested]) -> Option<String> {
     (kept.len() < cpus.len()).then(|| list.join(","))
 }
 
-/// H14, as far as disks nap: NVMe drives that go to low power by themselves (APST). `None` without
-/// a disk that may.
+/// H14 for disks that sleep: NVMe drives that enter low power autonomously (APST). `None` without
+/// such a disk.
 pub fn naps(disks: &[Nap]) -> Option<Check> {
     let check = together("H14", "frequency", disks.iter().map(Nap::judge), "");
     let napping = disks.iter().filter(|disk| disk.judge().0 == Verdict::Warn);
@@ -223,7 +221,7 @@ mod test {
         assert!(deep.evidence.contains("133.0 µs of each I/O, 166.2 %"), "{deep:?}");
         assert_eq!(one(2, 10_000).verdict, Verdict::Pass);
         assert_eq!(one(133, 300).verdict, Verdict::Pass);
-        // Each I/O waits for 10 ms in a queue: waking up is lost in it.
+        // Each I/O waits for 10 ms in a queue: the wake-up time is negligible.
         let queue = PerIo { mean_ns: Some(1e7), ..PER_IO };
         assert_eq!(rested(&[cpu(0, 133, 10_000, &[0])], queue, false).verdict, Verdict::Pass);
         let hidden = rested(&[cpu(0, 133, 10_000, &[0])], PER_IO, true);

@@ -1,18 +1,18 @@
-//! Whether an open loop kept its plan.
+//! H09: an open loop met its plan.
 
 use super::{Check, Verdict};
 use crate::histogram::Latency;
 use crate::run::Totals;
 
-/// Lag may be this share of what the storage took.
+/// Maximum lag as a share of the service time.
 const LAG_SHARE: f64 = 0.05;
-/// And this share of the I/Os may begin late because too few could be outstanding.
+/// Maximum share of I/Os that may start late because the queue depth was reached.
 const MISSED_SHARE: f64 = 0.001;
 
-/// H09: no coordinated omission. Of an open loop: how far actual starts were behind planned ones,
-/// against what the storage took for the same share of I/Os. The response is no measure: lag makes
-/// it longer. Response times count the lag, so they are right even where this warns; but the load
-/// was not the one that was planned. `plans` says whether any I/O has a planned start.
+/// H09: no coordinated omission. In an open loop: the lag of actual starts behind planned ones,
+/// compared with the service time at the same share of I/Os. The response time is no measure: lag
+/// is part of it. Response times include the lag, so they are right even if this check warns; but
+/// the load was not the planned one. `plans` is true if any I/O has a planned start.
 pub fn schedule_kept(totals: &Totals, plans: bool) -> Check {
     let check = |verdict, words: String| Check::new("H09", "schedule-kept", verdict, words);
     let Some(paced) = &totals.paced else {
@@ -70,7 +70,7 @@ mod test {
     fn judge(lag_ns: Latency, missed: u64) -> Check {
         let paced =
             PacedTotals { lag_ns, service_ns: flat(100_000), missed, ..PacedTotals::default() };
-        // The response is as long as it is, it is no measure.
+        // The response time is no measure, whatever its length.
         let totals = Totals { ios: 30_000, latency_ns: flat(1 << 40), ..Totals::default() };
         schedule_kept(&Totals { paced: Some(paced), ..totals }, true)
     }
@@ -90,7 +90,7 @@ mod test {
     /// Twin of H09: one of thousands begins late.
     #[test]
     fn one_late_start_is_no_schedule_missed() {
-        // One of 30,000 began 4 ms late: p99.9 is not known, and the maximum is called so.
+        // One of 30,000 started 4 ms late: p99.9 is unknown, and the maximum is named as such.
         let lag = Latency { p99_9: None, mean: Some(150.0), max: Some(3_917_500), ..flat(4_960) };
         let check = judge(lag, 0);
         assert_eq!(check.verdict, Verdict::Pass, "{check:?}");

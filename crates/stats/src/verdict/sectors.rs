@@ -1,26 +1,26 @@
-//! Whether writes are whole physical blocks of a disk.
+//! H18: writes are whole physical blocks of a disk.
 
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 
-/// A disk that a job writes around the page cache, and the blocks that it keeps.
+/// A disk that a job writes with direct I/O, and its block sizes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sectors {
-    /// The disk.
+    /// Name of the disk.
     pub disk: String,
-    /// Bytes of its smallest I/O; `None` where it does not tell.
+    /// Logical block size in bytes; `None` if the disk does not report it.
     pub logical_bytes: Option<u64>,
-    /// Bytes of the blocks that it keeps; `None` where it does not tell.
+    /// Physical block size in bytes; `None` if the disk does not report it.
     pub physical_bytes: Option<u64>,
-    /// Every write begins at a multiple of so many bytes of the volume, and is a multiple of it
-    /// long; `None` where places are not known, as those of a trace.
+    /// Alignment of the writes: every write begins at a multiple of this many bytes of the volume,
+    /// and its size is a multiple of it; `None` if offsets are unknown, as those of a trace.
     pub unit_bytes: Option<u64>,
     /// Bytes from the beginning of the volume, or of its partition, to the first physical block;
-    /// `None` where that is nowhere near one.
+    /// `None` if there is no aligned offset.
     pub offset_bytes: Option<u64>,
 }
 
-/// Greatest common divisor; that of 0 and another number is the other one.
+/// Returns the greatest common divisor; that of 0 and another number is the other one.
 pub fn common_unit(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common_unit(b, a % b) }
 }
@@ -63,7 +63,7 @@ impl Sectors {
         }
     }
 
-    /// What makes its writes whole.
+    /// Returns the command that aligns the writes.
     fn mend(&self) -> Option<String> {
         let (physical, unit) = (self.physical_bytes?, self.unit_bytes?);
         (self.judge().0 == Verdict::Warn).then(|| match unit.is_multiple_of(physical) {
@@ -73,8 +73,8 @@ impl Sectors {
     }
 }
 
-/// H18, as far as disks emulate blocks that are smaller than those they keep (512e). `None` where
-/// nothing is written around the page cache.
+/// H18 for disks that emulate logical blocks smaller than their physical ones (512e). `None` if
+/// nothing is written with direct I/O.
 pub fn whole_sectors(disks: &[Sectors]) -> Option<Check> {
     let judged = disks.iter().map(Sectors::judge);
     let check = together("H18", "block-layer", judged, "");
@@ -85,7 +85,7 @@ pub fn whole_sectors(disks: &[Sectors]) -> Option<Check> {
 mod test {
     use super::*;
 
-    /// A disk with logical blocks of 512 bytes that keeps blocks of 4096.
+    /// Returns a disk with logical blocks of 512 bytes and physical blocks of 4096.
     fn emulating() -> Sectors {
         Sectors {
             disk: "sda".into(),
@@ -128,7 +128,7 @@ mod test {
         assert_eq!(untold.verdict, Verdict::Unknown);
         let trace = Sectors { unit_bytes: None, ..emulating() };
         assert_eq!(judge(trace.clone()).verdict, Verdict::Unknown);
-        // Every place that it can have is that of a whole block.
+        // Every possible offset is that of a whole block.
         let native = Sectors { logical_bytes: Some(4096), ..trace };
         assert_eq!(judge(native.clone()).verdict, Verdict::Pass);
         assert_eq!(judge(Sectors { logical_bytes: None, ..native }).verdict, Verdict::Unknown);

@@ -1,47 +1,48 @@
-//! Whether others used the disks of a run.
+//! H17: no other program used the disks of a run.
 
 use super::together::{Finding, mib, together};
 use super::{Check, Verdict};
 
-/// What a disk did in the window, whoever asked it, beside what we asked. Bytes and times are of
+/// I/O of a disk in the window by any program, and the I/O that we issued. Bytes and times are of
 /// reads and of writes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shared {
-    /// The disk.
+    /// Name of the disk.
     pub disk: String,
-    /// Bytes that we asked.
+    /// Bytes that we issued.
     pub asked: [u64; 2],
     /// Bytes that the device below our volumes moved: the disk or a part of it.
     pub device: [u64; 2],
     /// Bytes that the whole disk moved.
     pub whole: [u64; 2],
-    /// This process was charged no more than it asked: what the device read beyond is of others.
+    /// True if this process was charged no more than it issued: additional reads of the device are
+    /// I/O of others.
     pub charged: bool,
-    /// What I/Os of the device took, one added to the other, in milliseconds.
+    /// Total time of the device's I/Os, in milliseconds.
     pub took_ms: [u64; 2],
 }
 
-/// Counts of one window may lie this far apart.
+/// Maximum difference between counts of one window, as a share.
 const APART_SHARE: f64 = 0.02;
-/// Others may move this share of what we do.
+/// Maximum share of bytes of others, relative to ours.
 const OTHERS_SHARE: f64 = 0.05;
-/// I/Os that nobody asked here may take this share of the time of all.
+/// Maximum share of the total time for I/Os of others.
 const TIME_SHARE: f64 = 0.1;
-/// Less than this in a second is a journal, or a file of logs.
+/// Bytes per second up to which other I/O is a journal, or a log file.
 const LEAST_BYTES_PER_S: f64 = 1e6;
 
 impl Shared {
-    /// Bytes that others moved for certain: in a direction that we did not ask for, and in other
-    /// parts of the disk.
+    /// Returns the bytes that others moved for certain: in a direction that we did not use, and in
+    /// other parts of the disk.
     fn others(&self) -> [u64; 2] {
         [0, 1].map(|way| {
             let beside = self.whole[way].saturating_sub(self.device[way]);
             let unasked = match self.asked[way] {
                 0 => self.device[way],
-                // Journals and arrays write more than was asked; nobody reads more directly.
+                // Journals and arrays write more than was issued; no layer adds direct reads.
                 asked if way == 0 && self.charged => {
                     let more = self.device[way].saturating_sub(asked);
-                    // The window and the readings of the device are not the same moments.
+                    // The window and the readings of the device are not the same instants.
                     if more as f64 > APART_SHARE * asked as f64 { more } else { 0 }
                 }
                 _ => 0,
@@ -76,8 +77,8 @@ impl Shared {
     }
 }
 
-/// H17, as far as disks tell: who else used them in `seconds`. `others` are what is known of
-/// volumes whose disks do not tell.
+/// H17 by the disks: other programs that used them in `seconds`. `others` are findings for volumes
+/// whose disks report nothing.
 pub fn disks_shared(disks: &[Shared], seconds: f64, others: Vec<Finding>) -> Check {
     let judged = disks.iter().map(|disk| disk.judge(seconds)).chain(others);
     let check = together("H17", "nobody-else", judged, "no volume was looked at");
@@ -127,7 +128,7 @@ mod test {
             took_ms: [10, 10],
             charged: false,
         };
-        // More of what we asked, too, is for H03 to tell.
+        // H03 reports additional I/O in our own direction.
         let verdict = |whole| disks_shared(&[disk(whole)], 1.0, Vec::new()).verdict;
         assert_eq!(verdict(400 * MIB), Verdict::Pass);
         assert_eq!(verdict(500 * MIB), Verdict::Warn);

@@ -1,19 +1,19 @@
-//! The standing of a run on its host: the scheduling of its threads, and who answers the files that
-//! tell of the host.
+//! Conditions of a run on its host: the scheduling of its threads, and the origin of the files that
+//! describe the host.
 
 use super::together::{Finding, together};
 use super::{Check, Verdict};
 
-/// How a thread was scheduled.
+/// Scheduling of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scheduled {
     /// Name of the thread.
     pub name: String,
-    /// Scheduling class where that is not SCHED_OTHER: `SCHED_FIFO`.
+    /// Scheduling class if it is not SCHED_OTHER: `SCHED_FIFO`.
     pub class: Option<String>,
     /// Nice value, −20 to 19.
     pub nice: i32,
-    /// CPUs that it might run on, one list after another if that changed.
+    /// CPU affinity, one list after another if it changed.
     pub cpus: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Scheduled {
     }
 }
 
-/// H13: threads were scheduled as those of other programs are, on the CPUs that they had at the
+/// H13: threads were scheduled like those of other programs, on the CPUs that they had at the
 /// beginning.
 pub fn scheduling(threads: &[Scheduled]) -> Check {
     let judged = threads.iter().map(Scheduled::judge);
@@ -66,8 +66,8 @@ const RESTS: [(&str, &[&str]); 11] = [
 /// Checks that rest on the counters of a device.
 const OF_A_DEVICE: [&str; 3] = ["H03", "H17", "H18"];
 
-/// Checks that rest on files which something else than the kernel answers, such as lxcfs for
-/// containers: none of them is known.
+/// Returns the checks that rest on files which something other than the kernel provides, such as
+/// lxcfs for containers: their verdicts are unknown.
 pub fn replaced(files: &[String]) -> Vec<Check> {
     let rests = |file: &String| {
         let codes = RESTS.iter().find(|(known, _)| known == file).map(|(_, codes)| *codes);
@@ -78,8 +78,8 @@ pub fn replaced(files: &[String]) -> Vec<Check> {
     files.iter().flat_map(rests).collect()
 }
 
-/// H13, and H18 where volumes may have `disks`, of a run in a namespace of control groups: groups
-/// above its root hold the run, too, and nobody inside can see them.
+/// H13, and H18 if volumes may have `disks`, of a run in a cgroup namespace: cgroups above its root
+/// apply to the run, too, and are not visible inside.
 pub fn unseen_groups(disks: bool) -> Vec<Check> {
     let mut codes = vec![("H13", "quotas")];
     codes.extend(disks.then_some(("H18", "limits of I/O")));

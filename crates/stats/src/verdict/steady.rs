@@ -1,4 +1,4 @@
-//! Whether a rate has settled, in all and of each volume and worker.
+//! H06: a rate has settled, in total and for each volume and worker.
 
 use super::course::{Course, deviation, ends, windows};
 use crate::interval::per;
@@ -7,76 +7,79 @@ use crate::verdict::{Check, Verdict};
 
 /// Windows of the steady-state rule.
 const WINDOWS: usize = 5;
-/// Largest allowed range of the windows, as a share of their mean.
+/// Maximum range of the windows, as a share of their mean.
 const STEADY_RANGE: f64 = 0.20;
-/// Largest allowed rise or fall of the best line through them, as a share of their mean.
+/// Maximum rise or fall of the best-fit line through the windows, as a share of their mean.
 const STEADY_SLOPE: f64 = 0.10;
-/// The rule is made for windows of a minute. Seconds of honest storage on a busy host have a
-/// deviation of 5 % of their mean, and so windows of few seconds may lie apart by chance: of
-/// windows of one second the range exceeds 32 %, and the line 28 %, once in 10,000 runs. It is
-/// less by the root of their length.
+/// Range and rise of one-second windows that chance exceeds once in 10,000 runs: 32 % and 28 %. The
+/// rule is made for windows of a minute. Seconds of honest storage on a busy host have a standard
+/// deviation of 5 % of their mean, so windows of few seconds may differ by chance. The limits
+/// decrease with the square root of the windows' length.
 const CHANCE: [f64; 2] = [0.32, 0.28];
-/// Largest allowed deviation of single seconds, as a share of their mean. Where every other two
-/// seconds are throttled to half it is 33 %, and one second of ten without an I/O makes as much.
+/// Maximum standard deviation of single seconds, as a share of their mean. If every other two
+/// seconds are throttled to half it is 33 %, and one second of ten without an I/O causes as much.
 const SECONDS_DEVIATION: f64 = 0.25;
-/// A mean latency that grows from window to window, by more than this share of itself, is that of a
-/// queue which builds up.
+/// Rise of the mean latency from window to window, as a share of itself, from which on a queue
+/// builds up.
 const LATENCY_RISE: f64 = 0.50;
-/// An open loop must come to this share of its plan.
+/// Minimum share of its plan that an open loop must reach.
 const PLAN_SHARE: f64 = 0.99;
-/// What its workers may begin late, in seconds.
+/// Maximum late start of its workers, in seconds.
 const BEGIN_S: f64 = 0.02;
-/// Chance does not move a count of independent I/Os further than so many roots of it.
+/// Number of square roots of a count of independent I/Os that chance does not exceed.
 const ROOTS: f64 = 4.0;
-/// Windows of one worker or volume may lie this far apart, as a share of their mean, and its
-/// seconds have this deviation: what is steady in all may be shared in turns.
+/// Maximum difference between windows of one worker or volume, as a share of their mean, and
+/// maximum standard deviation of its seconds: a rate that is steady in total may be shared in
+/// turns.
 const PART: [f64; 2] = [1.0, 0.5];
-/// With fewer I/Os than this in a window, or a second, chance alone makes a part unsteady.
+/// Minimum number of I/Os in a window, or a second; with fewer, chance alone makes a part unsteady.
 const PART_IOS: f64 = 200.0;
-/// A second without an I/O is no chance where so many are usual.
+/// Usual number of I/Os per second from which on a second without one is no chance.
 const SECOND_IOS: f64 = 20.0;
-/// A shorter run tells nothing of a rate that lasts, in seconds.
+/// Minimum length of a run, in seconds; a shorter one says nothing about a lasting rate.
 const LEAST_SECONDS: f64 = 1.0;
 
-/// What H06 rests on.
+/// Input of H06.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Steadiness<'a> {
     /// Seconds of the measured window, or longer stretches of it.
     pub seconds: &'a [Second],
-    /// Volumes and workers of which each does the same all the time.
+    /// Rates of volumes and workers that do the same work all the time.
     pub parts: &'a [Course],
-    /// Others, which work by a plan of their own: nothing is known of their rates.
+    /// Number of other workers and volumes, with a plan of their own: nothing is known about their
+    /// rates.
     pub others: u32,
-    /// What was planned.
+    /// Planned load.
     pub plan: Plan,
-    /// When workers begin or end by the plan of the job, in seconds since the window began.
+    /// Times at which workers begin or end by the plan of the job, in seconds since the window
+    /// began.
     pub changes_s: &'a [f64],
 }
 
-/// What a run planned to do in a second.
+/// Planned load per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Plan {
-    /// I/Os begin when others are done.
+    /// Closed loop: I/Os start when others complete.
     #[default]
     Closed,
-    /// So many I/Os begin in every second.
+    /// Open loop at a constant rate, in I/Os per second.
     Iops(f64),
-    /// Some begin by the clock, and their number is not the same all the time.
+    /// Open loop in part, at a rate that varies.
     Varies,
 }
 
 /// Something that is not steady, and the options of the next run that settle it.
 type Finding = (String, &'static str);
 
-/// H06: the rate has settled, by the rule of the SNIA performance test specification: cut into
-/// five windows, they differ by at most 20 % of their mean, and the best line through them rises
-/// or falls by at most 10 %. When five does not divide the number of seconds, the first ones are
-/// left out.
+/// H06: the rate has settled, by the rule of the SNIA performance test specification: cut into five
+/// windows, the rates differ by at most 20 % of their mean, and the best-fit line through them
+/// rises or falls by at most 10 %. If five does not divide the number of seconds, the first ones
+/// are left out.
 ///
-/// A rate may be settled by that rule and yet be the mean of two: single seconds, the latency, the
-/// plan of an open loop, every volume and every worker are looked at, too.
+/// A rate may be settled by that rule and yet be the mean of two rates: single seconds, the
+/// latency, the plan of an open loop, every volume and every worker are checked, too.
 ///
-/// Where workers begin or end by plan, the longest stretch between two such moments is judged.
+/// If workers begin or end by plan, the longest stretch between two such times is judged.
 pub fn steady_state(run: &Steadiness<'_>) -> Check {
     let Some((stretch, [from_s, to_s])) = longest_stretch(run) else { return judge(run) };
     let mut check = judge(&Steadiness { seconds: &stretch, changes_s: &[], ..*run });
@@ -85,8 +88,8 @@ pub fn steady_state(run: &Steadiness<'_>) -> Check {
     check
 }
 
-/// The seconds of the longest stretch in which no worker begins or ends by plan, as if the window
-/// were that alone; `None` where no worker does.
+/// Returns the seconds of the longest stretch in which no worker begins or ends by plan, with times
+/// relative to its beginning; `None` if no worker does.
 fn longest_stretch(run: &Steadiness<'_>) -> Option<(Vec<Second>, [f64; 2])> {
     let end_s = run.seconds.last()?.t;
     let within = run.changes_s.iter().copied().filter(|at_s| *at_s > 0.0 && *at_s < end_s);
@@ -106,7 +109,7 @@ fn longest_stretch(run: &Steadiness<'_>) -> Option<(Vec<Second>, [f64; 2])> {
     Some((stretch.collect(), [from_s, to_s]))
 }
 
-/// Seconds end so much late or early.
+/// Tolerance of a second's end, in seconds.
 const EDGE_S: f64 = 0.1;
 
 fn judge(run: &Steadiness<'_>) -> Check {
@@ -158,8 +161,8 @@ fn judge(run: &Steadiness<'_>) -> Check {
     mends.fold(check(verdict, format!("{word}{}", words.join("; "))), Check::mend)
 }
 
-/// A figure of each row where the row ends: in seconds of the time in which I/Os could happen, so
-/// that lengths are those of the rows.
+/// Returns a figure of each row with the row's end, in seconds of the time in which I/Os could
+/// happen, so that lengths are those of the rows.
 fn course(seconds: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
     let (mut from_s, mut to_s) = (0.0, 0.0);
     let row = |second: &Second| {
@@ -170,7 +173,7 @@ fn course(seconds: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
     seconds.iter().map(row).collect()
 }
 
-/// What is not held against the run because nobody can tell what it should have been.
+/// Returns the facts that are not judged, because the expected value is unknown.
 fn unheld(run: &Steadiness<'_>) -> Vec<String> {
     let varies = (run.plan == Plan::Varies)
         .then(|| "its plan is not one rate: whether it was kept is not known".to_owned());
@@ -181,14 +184,14 @@ fn unheld(run: &Steadiness<'_>) -> Vec<String> {
     varies.into_iter().chain(others).collect()
 }
 
-/// The rule of five windows.
+/// Results of the five-window rule.
 struct Rule {
     range: f64,
     slope: f64,
-    /// The most that each may be.
+    /// Maximum of each.
     limits: [f64; 2],
     width_s: f64,
-    /// A straight drift over all of the windows, as a share of the mean, that is found in four of
+    /// Linear drift over all of the windows, as a share of the mean, that is detected in four of
     /// five runs.
     visible: f64,
     settled: bool,
@@ -233,30 +236,30 @@ impl Rule {
     }
 }
 
-/// The straight drift from the first second to the last, as a share of the mean, that exceeds the
-/// limits in four of five runs whose windows scatter as these do around their line.
+/// Returns the linear drift from the first second to the last, as a share of the mean, that exceeds
+/// the limits in four of five runs whose windows deviate from their line as these do.
 fn visible(windows: &[f64; WINDOWS], rates: &[(f64, f64)], limits: [f64; 2]) -> f64 {
-    // The middles of the first and the last window are four fifths of the length apart.
+    // The centres of the first and the last window are four fifths of the length apart.
     const SEEN: f64 = 0.8;
-    /// Deviations that a normal distribution exceeds in one of five cases.
+    /// Standard deviations that a normal distribution exceeds in one of five cases.
     const ONE_OF_FIVE: f64 = 0.84;
     let mean = windows.iter().sum::<f64>() / WINDOWS as f64;
     let middle = (WINDOWS - 1) as f64 / 2.0;
     let step = drift(windows) / (WINDOWS - 1) as f64;
     let off = |(i, rate): (usize, &f64)| (rate - mean - step * (i as f64 - middle)).powi(2);
     let by_windows = windows.iter().enumerate().map(off).sum::<f64>() / (WINDOWS - 2) as f64;
-    // Three numbers are few: the seconds know more of noise that is independent.
+    // Three numbers are few: the seconds are a better estimate of independent noise.
     let (level, spread) = deviation(rates);
     let each = (rates.len() / WINDOWS).max(1) as f64;
     let by_seconds = (spread * level).powi(2) / each;
     let scatter = by_windows.max(by_seconds).sqrt() / mean;
-    // The line through five windows rises from first to last with this deviation.
+    // Standard deviation of the rise of the line through five windows, from first to last.
     let slope = limits[1] + ONE_OF_FIVE * scatter * (1.6_f64).sqrt();
     slope / SEEN
 }
 
-/// Whether single seconds lie so close to a line that it is no chance: its slope is many times what
-/// their distances from it allow.
+/// Returns whether single seconds are so close to a line that it is no chance: its slope is many
+/// times the error that their residuals allow.
 fn is_straight(rates: &[(f64, f64)]) -> bool {
     let free = rates.len() as f64 - 2.0;
     if free < 1.0 {
@@ -270,7 +273,7 @@ fn is_straight(rates: &[(f64, f64)]) -> bool {
     let slope = above / below;
     let off = |(t, iops): &(f64, f64)| (iops - level - slope * (t - middle)).powi(2);
     let error = (rates.iter().map(off).sum::<f64>() / free / below).sqrt();
-    // Few seconds lie on a line by chance more often.
+    // Few seconds are on a line by chance more often.
     slope.abs() > (6.0 + 40.0 / free) * error
 }
 
@@ -280,7 +283,7 @@ fn too_short(rates: &[(f64, f64)]) -> Option<Finding> {
     (ran_s < LEAST_SECONDS).then_some((words, "--seconds 10"))
 }
 
-/// What each stretch lasted, and its rate.
+/// Returns the length of each stretch, and its rate.
 fn lasted(rates: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> + '_ {
     let mut from_s = 0.0;
     rates.iter().map(move |(t, iops)| (t - std::mem::replace(&mut from_s, *t), *iops))
@@ -316,7 +319,7 @@ fn uneven_seconds(rates: &[(f64, f64)]) -> Option<Finding> {
 }
 
 fn rising_latency(seconds: &[Second]) -> Option<Finding> {
-    // I/Os per second, and what all of a second took: their ratio is the mean latency.
+    // IOPS, and the total time of the I/Os of a second: their ratio is the mean latency.
     let busy = |second: &Second| second.iops * second.mean_ns.unwrap_or(0.0);
     let took = windows::<WINDOWS>(&course(seconds, busy))?;
     let done = windows::<WINDOWS>(&course(seconds, |second| second.iops))?;
@@ -342,7 +345,7 @@ fn behind_plan(run: &Steadiness<'_>, rates: &[(f64, f64)]) -> Option<Finding> {
     let Plan::Iops(planned) = run.plan else { return None };
     let all_s = rates.last()?.0;
     let done: f64 = lasted(rates).map(|(length_s, iops)| length_s * iops).sum();
-    // What is in flight where nothing queues comes back after the end.
+    // I/Os in flight without queueing complete after the end.
     let quick = run.seconds.iter().filter_map(|second| second.mean_ns);
     let quick_s = quick.reduce(f64::min).unwrap_or(0.0) / 1e9;
     let due = planned * (all_s - quick_s - BEGIN_S).max(0.0);
@@ -358,7 +361,7 @@ fn behind_plan(run: &Steadiness<'_>, rates: &[(f64, f64)]) -> Option<Finding> {
     Some((words, "a --rate below the completed one"))
 }
 
-/// The worst of the parts that are not steady, where all together are.
+/// Returns the worst of the unsteady parts, if the total is steady.
 fn unsteady_part(parts: &[Course]) -> Option<Finding> {
     let judged = parts.iter().filter_map(|part| Some((part, unsteady(part)?)));
     let unsteady: Vec<(&Course, f64)> = judged.collect();
@@ -376,7 +379,7 @@ fn unsteady_part(parts: &[Course]) -> Option<Finding> {
     Some((words, "each of them in a run of its own"))
 }
 
-/// How far a part is from steady, if it is too far.
+/// Returns the deviation of a part from steady, if it is too great.
 fn unsteady(part: &Course) -> Option<f64> {
     let windows = windows::<WINDOWS>(&part.rates)?;
     let all_s = part.rates.last()?.0;
@@ -390,7 +393,7 @@ fn unsteady(part: &Course) -> Option<f64> {
     (by_windows || by_seconds).then(|| (range / PART[0]).max(spread / PART[1]))
 }
 
-/// How far the line of least squares through equally spaced values rises from first to last.
+/// Returns the rise of the least-squares line through equally spaced values, from first to last.
 fn drift(values: &[f64; WINDOWS]) -> f64 {
     let middle = (WINDOWS - 1) as f64 / 2.0;
     let mean = values.iter().sum::<f64>() / WINDOWS as f64;

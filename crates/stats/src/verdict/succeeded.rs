@@ -1,20 +1,20 @@
-//! Whether I/Os ended well, and all of them.
+//! H21: I/Os succeeded, and all of them.
 
 use super::{Check, Verdict};
 use crate::run::Totals;
 
-/// With more failed I/Os than this share, the rate is that of a broken volume, in percent.
+/// Maximum share of failed I/Os, in percent; with more, the rate is that of a broken volume.
 const FAILED_PERCENT: f64 = 1.0;
-/// I/Os without an answer may have this share of all that was outstanding, in percent: beyond it
-/// rate and latency are those of what was left.
+/// Maximum share of unanswered I/Os in the queue depth, in percent: beyond it rate and latency are
+/// those of the remaining I/Os.
 const WAITED_PERCENT: f64 = 10.0;
-/// Sentences of what was hidden that are told; of the rest how many there are.
+/// Maximum number of hidden faults to list; the rest is counted.
 const HIDDEN_TOLD: usize = 4;
 
-/// H21: I/Os succeeded. Those that fail are in no rate and in no latency, yet they take their part
-/// of what may be outstanding; those that are never answered have no latency that anybody knows.
-/// `hidden` is what failed below a volume and no I/O shows, a sentence each: a mirror goes on with
-/// the legs that are left, and is measured with these.
+/// H21: I/Os succeeded. Failed I/Os are in no rate and in no latency, yet they occupy queue depth;
+/// those that are never answered have no known latency. `hidden` are faults below a volume that no
+/// I/O shows, a sentence each: a mirror continues with the remaining legs, and is measured with
+/// these.
 pub fn ios_succeeded(totals: &Totals, hidden: &[String]) -> Check {
     let check = |verdict, evidence: String| Check::new("H21", "ios-succeeded", verdict, evidence);
     let all = totals.completed() + totals.errors;
@@ -50,7 +50,7 @@ fn failed(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
 fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let waiting = totals.waiting;
     let oldest_s = waiting.oldest_ns as f64 / 1e9;
-    // No I/O is in flight within the window for longer than it lasts.
+    // No I/O is in flight within the window for longer than the window.
     let waited = waiting.ios as f64 * oldest_s.min(totals.seconds);
     let percent = waited / (totals.mean_outstanding * totals.seconds).max(1e-9) * 100.0;
     let fails = percent > WAITED_PERCENT || totals.completed() == 0;
@@ -65,7 +65,7 @@ fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     (waiting.ios > 0).then_some((verdict, words, mend))
 }
 
-/// Faults below a volume that answered all the same.
+/// Returns the faults below a volume whose I/Os succeeded nevertheless.
 fn below(hidden: &[String]) -> Option<(Verdict, String, &'static str)> {
     let told: Vec<&str> = hidden.iter().take(HIDDEN_TOLD).map(String::as_str).collect();
     let more = match hidden.len().saturating_sub(HIDDEN_TOLD) {
@@ -77,8 +77,8 @@ fn below(hidden: &[String]) -> Option<(Verdict, String, &'static str)> {
     (!hidden.is_empty()).then_some((Verdict::Warn, words, mend))
 }
 
-/// Connections that were lost and made again, in the ramp too: what was in flight is sent once
-/// more, and ends well.
+/// Returns the connections that were lost and restored, in the ramp too: I/Os in flight are sent
+/// again, and succeed.
 fn sent_again(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let (window, ramp) = (totals.connections.reconnects, totals.ramp.reconnects);
     let all = window + ramp;
@@ -141,7 +141,7 @@ mod test {
                 .contains("4 I/Os were never answered, the oldest for 4.00 s: up to 40 %")
         );
         assert_eq!(judge(1, 0.5).verdict, Verdict::Warn);
-        // Nothing was done but to wait, for longer than the window.
+        // All I/Os waited, for longer than the window.
         let waiting = Waiting { ios: 8, oldest_ns: 15_000_000_000 };
         let check = ios_succeeded(&Totals { waiting, seconds: 5.0, ..Totals::default() }, &[]);
         assert_eq!(check.verdict, Verdict::Fail);

@@ -1,14 +1,14 @@
-//! One check out of what was found of several things.
+//! Combination of findings on several things into one check.
 
 use super::{Check, Verdict};
 
-/// What was found of one of several things, in words that begin with its name.
+/// Finding on one of several things, in words that begin with its name.
 pub type Finding = (Verdict, String);
 
-/// More things than these are counted, not listed: fifty volumes are one line all the same.
+/// Maximum number of listed things; more are counted: fifty volumes are still one line.
 pub(super) const LISTED: usize = 2;
 
-/// One check out of several things: the worst verdict, and what was found of each.
+/// Combines several findings into one check: the worst verdict, and the finding of each.
 pub(super) fn together(
     code: &str,
     name: &str,
@@ -19,9 +19,9 @@ pub(super) fn together(
     let Some(verdict) = all.iter().map(|(verdict, _)| *verdict).reduce(Verdict::worse) else {
         return Check::new(code, name, Verdict::Unknown, nothing);
     };
-    // Whom it does not ask is said only where it asks nobody.
+    // A thing to which the check does not apply is mentioned only if it applies to none.
     all.retain(|(one, _)| verdict == Verdict::DoesNotApply || *one != Verdict::DoesNotApply);
-    // The worst first: those are what a reader must see.
+    // The worst finding is first, as a reader must see it.
     all.sort_by_key(|(one, _)| std::cmp::Reverse(one.rank()));
     let groups = grouped(all);
     let more: usize = groups.iter().skip(LISTED).map(|group| group.count).sum();
@@ -33,8 +33,8 @@ pub(super) fn together(
     Check::new(code, name, verdict, words)
 }
 
-/// Checks of the same number become one, with the worst verdict and all that was found: a host and
-/// its disks are looked at by different means.
+/// Merges checks of the same number, with the worst verdict and all findings: a host and its disks
+/// are checked by different means.
 pub fn joined(checks: Vec<Check>) -> Vec<Check> {
     let mut all: Vec<Check> = Vec::with_capacity(checks.len());
     for check in checks {
@@ -42,14 +42,14 @@ pub fn joined(checks: Vec<Check>) -> Vec<Check> {
             all.push(check);
             continue;
         };
-        // The worse one stands first: it is what a reader must see.
+        // The worse finding is first, as a reader must see it.
         let is_worse = check.verdict.rank() > first.verdict.rank();
         let (front, back) = match is_worse {
             true => (&check.evidence, &first.evidence),
             false => (&first.evidence, &check.evidence),
         };
         let least = if is_worse { first.verdict } else { check.verdict };
-        // What does not apply adds nothing to what does.
+        // A check that does not apply adds nothing to one that does.
         first.evidence = match least {
             Verdict::DoesNotApply => front.clone(),
             _ => format!("{front}; {back}"),
@@ -64,16 +64,16 @@ pub fn joined(checks: Vec<Check>) -> Vec<Check> {
     all
 }
 
-/// Things of which the same was found.
+/// Things with the same finding.
 struct Group {
     verdict: Verdict,
-    /// As it was said of the first of them.
+    /// Words of the first of them.
     first: String,
     count: usize,
 }
 
 impl Group {
-    /// What was found of the first, and of how many more.
+    /// Returns the words of the first, and the number of further ones.
     fn words(self) -> String {
         match self.count - 1 {
             0 => self.first,
@@ -82,12 +82,12 @@ impl Group {
     }
 }
 
-/// What is said behind a name, as "file:a: never written"; all of it where there is none.
+/// Returns the text after a name, as in "file:a: never written"; all of it if there is no name.
 fn found(words: &str) -> &str {
     words.split_once(": ").map_or(words, |(_, found)| found)
 }
 
-/// Equal findings become one: whoever reads fifty times the same reads nothing.
+/// Merges equal findings: nobody reads fifty identical lines.
 fn grouped(all: Vec<(Verdict, String)>) -> Vec<Group> {
     let mut groups: Vec<Group> = Vec::new();
     for (verdict, words) in all {
@@ -101,12 +101,12 @@ fn grouped(all: Vec<(Verdict, String)>) -> Vec<Group> {
     groups
 }
 
-/// Bytes as KiB.
+/// Formats bytes as KiB.
 pub(super) fn kib(bytes: u64) -> String {
     format!("{:.1} KiB", bytes as f64 / 1024.0)
 }
 
-/// Bytes as MiB.
+/// Formats bytes as MiB.
 pub(super) fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
@@ -158,7 +158,7 @@ mod test {
         let skips = (Verdict::DoesNotApply, "z: memory");
         assert_eq!(said(&[skips, (pass, "b: x")]), "b: x");
         assert_eq!(said(&[skips, skips]), "z: memory (and of 1 more)");
-        // The same of what is worse is another thing.
+        // The same words with a worse verdict are a different finding.
         assert_eq!(said(&[(warn, "a: x"), (pass, "b: x")]), "a: x; b: x");
         assert_eq!(said(&[(warn, "no name"), (warn, "no name")]), "no name (and of 1 more)");
     }

@@ -1,72 +1,72 @@
-//! Whether the part of a volume that is used is larger than what caches hold.
+//! H08: the used part of a volume is larger than the caches.
 
 use super::together::{Finding, LISTED, mib, together};
 use super::{Check, Verdict};
 
-/// What a volume is kept in, as far as caches go.
+/// Medium of a volume, as far as caches matter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Medium {
-    /// Memory of this process, by its name, with the largest cache of the processors in bytes.
+    /// Memory of this process, by its name, with the largest CPU cache in bytes.
     Memory {
-        /// `None` where it is not known.
+        /// Size of the largest CPU cache in bytes; `None` if unknown.
         cache_bytes: Option<u64>,
     },
     /// Memory of a target.
     TargetMemory,
-    /// What is memory of this host though it looks like a disk.
+    /// Memory of this host that looks like a disk.
     Beneath(String),
-    /// A file through the page cache of a host with so many bytes of memory.
+    /// A file through the page cache of a host.
     PageCache {
-        /// Memory of the host; 0 if not known.
+        /// Memory of the host in bytes; 0 if unknown.
         memory_bytes: u64,
-        /// What all volumes use that go through it.
+        /// Bytes used by all volumes that use the page cache.
         all_bytes: u64,
     },
-    /// A disk, around the page cache.
+    /// A disk with direct I/O.
     Disk {
-        /// Its name.
+        /// Name of the disk.
         name: String,
-        /// It turns, as far as the system knows.
+        /// True if the system reports that the disk is rotational.
         rotational: Option<bool>,
     },
-    /// A model, which takes the time that it likes.
+    /// A model, whose latencies are chosen.
     Emulated,
-    /// Only its target, or another program, knows.
+    /// Unknown medium of a target or another program.
     Elsewhere,
-    /// Only its target knows; whether a cache served the job was told by what reads took (H25).
+    /// Unknown medium of a target; read latencies decided whether a cache served the job (H25).
     Probed(Verdict),
 }
 
-/// What a job uses of a volume.
+/// Use of a volume by a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkingSet {
-    /// The volume's name.
+    /// Name of the volume.
     pub name: String,
-    /// Bytes of it that may be used.
+    /// Bytes of the volume that may be used.
     pub used_bytes: u64,
-    /// Bytes of these that get nine of ten I/Os; all, unless some places are hotter than others.
+    /// Bytes of these that receive nine of ten I/Os; all, unless the distribution has hot offsets.
     pub hot_bytes: u64,
-    /// All of it.
+    /// Size of the volume in bytes.
     pub volume_bytes: u64,
-    /// The longest I/O.
+    /// Maximum I/O size in bytes.
     pub longest_bytes: u64,
-    /// What it is kept in.
+    /// Medium of the volume.
     pub medium: Medium,
 }
 
-/// Less than this share of a volume is a corner of it.
+/// Minimum share of a volume; less is a corner of it.
 const CORNER_SHARE: f64 = 0.01;
-/// What goes through the page cache is five times the memory, as MLPerf Storage demands.
+/// Minimum ratio to the memory for I/O through the page cache: five, as MLPerf Storage requires.
 const MEMORIES: u64 = 5;
-/// Caches of drives: those that turn have up to 256 MiB, and solid-state ones keep their maps in
-/// their memory and few data.
+/// Caches of drives: HDDs have up to 256 MiB, and solid-state ones have their maps in memory and
+/// little data.
 const DISK_CACHE_BYTES: [u64; 2] = [64 << 20, 256 << 20];
 
 impl WorkingSet {
     fn judge(&self) -> Finding {
         let WorkingSet { name, used_bytes: used, volume_bytes: volume, .. } = self;
         let (verdict, words) = self.medium();
-        // A volume of one block has no other place.
+        // A volume of one block has no other offset.
         let single = *used <= self.longest_bytes && used < volume;
         let hot = self.hot_bytes;
         let small = if single {
@@ -88,7 +88,7 @@ impl WorkingSet {
         }
     }
 
-    /// What its medium says.
+    /// Returns the finding on the medium.
     fn medium(&self) -> Finding {
         let used = self.hot_bytes;
         let warn = |words| (Verdict::Warn, words);
@@ -167,7 +167,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// H08: what is used is larger than the caches above it. `others` are what is known of volumes that
+/// H08: the used range is larger than the caches above it. `others` are findings for volumes that
 /// store nothing.
 pub fn working_set(volumes: &[WorkingSet], others: Vec<Finding>) -> Check {
     let judged = volumes.iter().map(WorkingSet::judge).chain(others);
@@ -179,8 +179,9 @@ pub fn working_set(volumes: &[WorkingSet], others: Vec<Finding>) -> Check {
     commands.map(direct).fold(check, Check::mend)
 }
 
-/// H08, as far as volumes are the same by different names: of each the name, and that of the first
-/// that it is; `untold` are those that nobody can tell from others. `None` where all are different.
+/// H08 for volumes that are the same by different names: each name, with the first name of the same
+/// volume; `untold` are volumes that cannot be distinguished from others. `None` if all are
+/// different.
 pub fn distinct(same: &[(String, String)], untold: &[String]) -> Option<Check> {
     let one = |(name, first): &(String, String)| {
         let words = format!("{name}: the same as {first}: their use is counted for each of them");
@@ -193,7 +194,7 @@ pub fn distinct(same: &[(String, String)], untold: &[String]) -> Option<Check> {
     (!judged.is_empty()).then(|| together("H08", "working-set", judged.into_iter(), ""))
 }
 
-/// The name of a volume that goes around the page cache.
+/// Returns the name of a volume with direct I/O.
 fn around(name: &str) -> String {
     match name.contains("direct=0") {
         true => name.replace("direct=0", "direct=1"),
@@ -238,7 +239,7 @@ mod test {
         let corner = of(199 * MIB, disk(None));
         assert!(corner.evidence.contains("only 199.0 MiB of 20000.0 MiB"), "{corner:?}");
         assert_eq!(of(256 * MIB, disk(Some(true))).verdict, Verdict::Pass);
-        // Of a target whose caches nobody knows, a corner is a corner all the same.
+        // On a target with unknown caches, a corner is still a corner.
         assert_eq!(of(199 * MIB, Medium::Elsewhere).verdict, Verdict::Warn);
         assert_eq!(of(256 * MIB, Medium::Elsewhere).verdict, Verdict::Unknown);
         assert_eq!(of(256 * MIB, Medium::Emulated).verdict, Verdict::DoesNotApply);

@@ -1,4 +1,4 @@
-//! Creates, shows and changes arrays that nobody has open.
+//! Creates, shows and changes arrays that are not in use.
 
 use block::{Plant, planted};
 
@@ -21,15 +21,15 @@ pub enum Change {
     Add {
         /// The leg.
         leg: Uri,
-        /// Whether it is a spare.
+        /// Whether the new leg is a spare.
         spare: bool,
     },
-    /// Removes a leg; the array then wants one leg less.
+    /// Removes a leg; the array then needs one leg less.
     Remove {
-        /// Its number, from 1.
+        /// Number of the leg, from 1.
         number: usize,
     },
-    /// Replaces a leg by another one.
+    /// Replaces a leg with another one.
     Replace {
         /// The leg to replace, from 1.
         number: usize,
@@ -38,7 +38,7 @@ pub enum Change {
     },
 }
 
-/// Creates an array of these legs, all zero. Data on a leg that `destroy` names is lost.
+/// Creates an array of these legs, filled with zeroes. Data on a leg that `destroy` names is lost.
 ///
 /// # Errors
 ///
@@ -121,11 +121,11 @@ pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
     Ok(lines)
 }
 
-/// Changes the legs of an array that nobody has open; returns its new name.
+/// Changes the legs of an array that is not in use; returns its new name.
 ///
 /// # Errors
 ///
-/// Why the change is refused; nothing was written then.
+/// The reason why the change is refused; nothing was written then.
 pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<ArrayUri, OpenError> {
     let Opened { mut desks, assembly, .. } = look(uri, true)?;
     let mut block = assembly.newest;
@@ -142,7 +142,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
             *member = Member { state: LegState::Out, left, ..*member };
         }
     }
-    // A replacement takes over the number of the old leg.
+    // A replacement gets the number of the old leg.
     let mut seat = legs.len();
     if let Some(number) = gone {
         let at = number.checked_sub(1).filter(|at| *at < legs.len());
@@ -195,12 +195,12 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     Ok(ArrayUri { legs, degraded: false, ..uri.clone() })
 }
 
-/// Grows an array that nobody has open, to `bytes` or as far as its legs allow. Returns the new
+/// Grows an array that is not in use, to `bytes` or as far as its legs allow. Returns the new
 /// capacity.
 ///
 /// # Errors
 ///
-/// Why it is refused; the capacity is unchanged then.
+/// The reason of a refusal; the capacity is unchanged then.
 pub fn grow(uri: &ArrayUri, bytes: Option<u64>) -> Result<u64, OpenError> {
     let Opened { mut desks, found, assembly, maps } = look(uri, true)?;
     let growth = Growth::new(&uri.name, &found, &assembly, &maps, bytes)?;
@@ -219,7 +219,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     (1..=NAME_MAX_BYTES).contains(&name.len()) && name.bytes().all(allowed)
 }
 
-/// Whether these can be the legs of an array, or of several.
+/// Checks that these volumes can be the legs of an array, or of several.
 ///
 /// # Errors
 ///
@@ -229,9 +229,8 @@ pub fn suit(array: &str, legs: &[Uri]) -> Result<(), OpenError> {
     Ok(legs.iter().try_for_each(|leg| suits(array, leg))?)
 }
 
-/// Refuses a leg that cannot be one, however deep in it the reason is: what forgets its data when
-/// its process ends, so that no later process could take it in again, and what reconnects by
-/// itself.
+/// Refuses a leg that is unsuitable, at any depth: one that loses its data when its process ends,
+/// so that no later process could re-add it, and one that reconnects by itself.
 pub(super) fn suits(array: &str, leg: &Uri) -> Result<(), ArrayError> {
     let below: Vec<&Uri> = match leg {
         Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => vec![&**inner],

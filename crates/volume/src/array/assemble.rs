@@ -1,5 +1,5 @@
-//! Assembles an array from the legs that are present: which are in, which are stale, or why they
-//! make no array. Reads superblocks only and changes nothing.
+//! Assembles an array from the legs that are present: finds out which are in, which are stale, or
+//! why they are not an array. Reads superblocks only and changes nothing.
 
 use block::{Plant, planted};
 
@@ -12,13 +12,13 @@ use super::superblock::{
 /// A leg whose superblocks were read.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its name, for messages.
+    /// Name of the leg, for messages.
     pub name: String,
-    /// Its bytes.
+    /// Size of the leg in bytes.
     pub bytes: u64,
     /// Bytes of its blocks.
     pub block_bytes: u32,
-    /// Its two superblocks as read; `None` where the read failed.
+    /// Both superblocks of the leg as read; `None` if the read failed.
     pub copies: [Option<Vec<u8>>; 2],
 }
 
@@ -29,9 +29,10 @@ pub struct Assembly {
     pub newest: Superblock,
     /// For each member its index in `found`, if present.
     pub places: Vec<Option<usize>>,
-    /// For each member the generation it holds; for an absent one, the last it is known to have.
+    /// For each member its generation; for an absent one, the last generation that it is known to
+    /// have.
     pub stands: Vec<Generation>,
-    /// For each member the array's bytes as it has them; for an absent one, those of the newest.
+    /// For each member the array's size in its superblock; for an absent one, that of the newest.
     pub sizes: Vec<u64>,
     /// For each member the superblock copy to write first, 0 or 1: the damaged or older one, so
     /// that a torn write leaves the other intact.
@@ -48,11 +49,11 @@ pub fn copies_of(bytes: u64) -> [u64; 2] {
 }
 
 /// Assembles the array of this name. `lost` lists legs that could not be opened, with reasons;
-/// `degraded` allows to leave absent members behind.
+/// `degraded` allows assembly without absent members.
 ///
 /// # Errors
 ///
-/// Why these legs make no array.
+/// The reason why these legs are not an array.
 pub fn assemble(
     array: &str,
     found: &[Found],
@@ -107,15 +108,15 @@ pub fn assemble(
     Ok(Assembly { newest, places, stands, sizes, first, missing, notes })
 }
 
-/// The maps of an array's legs: each member that is in and present, and its pages.
+/// Maps of an array's legs: each member that is in and present, and its pages.
 pub type Maps = Vec<(usize, Vec<Option<Page>>)>;
 
-/// Takes out legs that are listed as in and hold an older image, as their maps tell: a snapshot
-/// that was rolled back, or a copy that was restored. Leaves the maps of the other legs.
+/// Removes legs that are listed as in but hold an older image according to their maps: a snapshot
+/// that was rolled back, or a copy that was restored. Keeps the maps of the other legs.
 ///
-/// A leg that lacks but the last write of a page may be an older image, or a crash has cut that
-/// write off. It is taken out, too: as it returns, little is copied to it. Where each of two legs
-/// has a page that the other lacks, it was a crash, in the middle of several pages.
+/// A leg that lacks only the last write of a page may be an older image, or a crash has interrupted
+/// that write. Such a leg is removed, too: its resync copies little. If each of two legs has a page
+/// that the other lacks, a crash interrupted a write of several pages.
 ///
 /// # Errors
 ///
@@ -144,7 +145,7 @@ pub fn leave_older_images(
     Ok(rest)
 }
 
-/// Whether a leg with these pages may lack what a leg with `other` has. `shorter`: its superblock
+/// Whether a leg with these pages may lack data of a leg with `other`. `shorter`: its superblock
 /// has a smaller size; a leg that has grown got the pages of the new size before.
 fn lacks(own: &[Option<Page>], other: &[Option<Page>], shorter: bool) -> bool {
     let (mut before, mut after, mut lacks) = (false, false, false);
@@ -191,7 +192,7 @@ fn own(array: &str, leg: &Found, notes: &mut Vec<String>) -> Result<Superblock, 
     }
 }
 
-/// The copy that does not hold the leg's superblock; the first where both do.
+/// Copy that does not hold the leg's superblock; the first copy if both do.
 fn worse(leg: &Found, own: &Superblock) -> usize {
     let is_own = |copy: &Option<Vec<u8>>| {
         let read = copy.as_ref().and_then(|bytes| Superblock::decode(bytes).ok());
@@ -220,7 +221,7 @@ fn all_of_one(array: &str, found: &[Found], blocks: &[Superblock]) -> Result<(),
     Ok(())
 }
 
-/// The leg that knows of every change the others made.
+/// Finds the superblock whose leg has every change that the others acknowledged.
 fn newest<'a>(
     array: &str,
     found: &[Found],
@@ -237,8 +238,8 @@ fn newest<'a>(
     if let Some(at) = order.iter().find(knows_all) {
         return Ok(&blocks[*at]);
     }
-    // No change was acknowledged before all legs that it lists as in recorded it: it may stand on a
-    // spare alone.
+    // A change is acknowledged only after all legs in its superblock have recorded it: a superblock
+    // on a spare alone may be unacknowledged.
     let unheard = |other: &Superblock| blocks.iter().any(|leg| other.lacks(leg));
     let knows_heard = |at: &&usize| {
         let knows = |other: &Superblock| blocks[**at].knows(other) || unheard(other);
@@ -300,7 +301,7 @@ fn none_is_in(
 }
 
 impl LegState {
-    /// The state as a word.
+    /// Name of the state.
     pub fn word(self) -> &'static str {
         match self {
             LegState::In => "in",
@@ -341,7 +342,7 @@ mod test {
         }
     }
 
-    /// This leg goes on without the other.
+    /// Superblock of this leg after it was used alone, without the other.
     fn alone(block: &Superblock, own: usize, tag: u64) -> Superblock {
         let (mut block, left) = (block.clone(), block.generation);
         block.advance(tag);
@@ -376,7 +377,7 @@ mod test {
                 ["leg 2 (b) is stale: it is copied while the array is open"]
             );
         }
-        // Nor is it opened without `degraded`.
+        // A second attempt without `degraded` is refused, too.
         let error = say(&[found("b", &old, 12)]);
         assert!(error.contains("leg 1 is missing, and may have newer data"), "{error}");
         assert!(assemble("disk", &[found("b", &old, 12)], &[], true).is_ok());
@@ -397,7 +398,7 @@ mod test {
 
     #[test]
     fn a_crash_in_the_middle_of_a_generation_is_no_split() {
-        // The first has the next generation, with both in; the second went on without it.
+        // The first leg has the next generation, with both in; the second was used alone.
         let old = pair();
         let mut next = old.clone();
         next.advance(5);
@@ -405,7 +406,7 @@ mod test {
         let legs = [found("a", &next, 11), found("b", &second, 12)];
         let assembly = assemble("disk", &legs, &[], false).unwrap();
         assert_eq!(assembly.newest.generation, second.generation);
-        // Only the first has it, and nobody went on.
+        // Only the first leg has the generation, and no leg was used alone.
         let legs = [found("a", &next, 11), found("b", &old, 12)];
         let assembly = assemble("disk", &legs, &[], false).unwrap();
         assert_eq!(assembly.newest.in_state(LegState::In), 3);
@@ -479,7 +480,7 @@ mod test {
         let legs = [found("a", &first, 11), found("b", &old, 12), found("c", &spare, 13)];
         let assembly = assemble("disk", &legs, &[], false).unwrap();
         assert_eq!(assembly.newest.generation, first.generation);
-        // If the second leg took it, it may have gone on without the first.
+        // If the second leg has the generation, it may have been used without the first.
         let mut legs = legs;
         legs[1] = found("b", &spare, 12);
         assert!(say(&legs).contains("split brain"));

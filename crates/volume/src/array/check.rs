@@ -1,9 +1,9 @@
-//! Comparing the legs of an array while it is used: the keeper reads each written range from all
-//! legs that are in, under the claims that writers take, and says where they differ.
+//! Comparison of an array's legs during use: the keeper reads each written range from all legs that
+//! are in, under the same claims as writers, and reports differences.
 //!
-//! Regions that the map marks are left out: the resync makes them equal. A difference is read twice
-//! before it counts. A repair writes what most legs hold to the others; of two legs the first
-//! counts.
+//! Regions that the map marks are left out: the resync copies them. A difference is read twice
+//! before it counts. A repair writes the data of the majority of legs to the others; of two legs
+//! the first counts.
 
 use block::{Buf, Nanos, Op, Plant, planted};
 
@@ -25,19 +25,19 @@ const AGAIN: Nanos = Nanos(50_000);
 const REST: u64 = 19;
 const REST_MAX: Nanos = Nanos::from_secs(5);
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckOrder {
     /// Make legs equal where they differ.
     pub repairs: bool,
-    /// Bytes of the array compared in a second, at most.
+    /// Maximum bytes of the array compared per second.
     pub rate_bytes: Option<u64>,
     /// Rest most of the time, for clients.
     pub is_gentle: bool,
 }
 
 impl CheckOrder {
-    /// How many of the windows it uses.
+    /// Number of windows that the check uses.
     fn windows(self, all: usize) -> usize {
         if self.is_gentle { 1 } else { all }
     }
@@ -48,28 +48,28 @@ impl CheckOrder {
 pub struct Difference {
     /// Offset in the array.
     pub offset: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// A bit for each leg that does not hold what counts.
+    /// A bit for each leg whose data are wrong.
     pub legs: u32,
-    /// The legs could not be read there; otherwise they hold other data.
+    /// The legs could not be read there; otherwise their data differ.
     pub is_unreadable: bool,
 }
 
 /// Findings of a check so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Where it is, and the capacity of the array.
+    /// Offset up to which the check has come, in bytes.
     pub at: u64,
-    /// See `at`.
+    /// Capacity of the array in bytes.
     pub bytes: u64,
-    /// Bytes that were compared on all legs. What was never written needs no comparison.
+    /// Bytes compared on all legs. Unwritten regions need no comparison.
     pub compared_bytes: u64,
     /// Bytes that the map marks, which the resync makes equal.
     pub marked_bytes: u64,
-    /// Bytes in which legs differ or cannot be read, and of these the repaired ones.
+    /// Bytes in which legs differ or cannot be read.
     pub different_bytes: u64,
-    /// See `different_bytes`.
+    /// Repaired bytes of `different_bytes`.
     pub repaired_bytes: u64,
     /// The first differences, in order.
     pub differences: Vec<Difference>,
@@ -87,12 +87,12 @@ pub(super) struct Check {
     len: u64,
     /// Legs that are compared.
     legs: u32,
-    /// `Map::differences` when the window was begun.
+    /// Value of `Map::differences` at the start of the window.
     before: usize,
     begun: Nanos,
     /// The blocks that differed at the first reading.
     seen: Vec<Difference>,
-    /// The differences that are repaired, and what is written there.
+    /// Differences to repair, and the right data.
     repair: Vec<(Difference, Buf)>,
     wait: Nanos,
 }
@@ -110,10 +110,10 @@ enum Phase {
 pub(super) struct Checks {
     windows: Vec<Check>,
     order: Option<CheckOrder>,
-    /// What is compared next, and the end.
+    /// Offset of the next comparison, and the end.
     next: u64,
     bytes: u64,
-    /// When the next window may begin.
+    /// Time at which the next window may begin.
     rest_until: Nanos,
 }
 
@@ -142,7 +142,7 @@ impl Checks {
 
     pub(super) fn wake(&self) -> Option<Nanos> {
         let count = self.order?.windows(self.windows.len());
-        // Windows that have nothing more to begin wait for those under way.
+        // Idle windows wait for those in progress.
         let more = self.next < self.bytes;
         let idle = more && self.windows[..count].iter().any(|one| one.phase == Phase::Idle);
         let waits =
@@ -292,7 +292,7 @@ impl Check {
         }
     }
 
-    /// Whether the region is one that legs must be equal in, as when the window was begun.
+    /// Whether the region's legs must still be equal, as at the start of the window.
     fn still_holds(&self, port: &Port) -> bool {
         let map = &port.shared.map;
         let region = (self.offset / map.region_bytes()) as usize;
@@ -310,7 +310,8 @@ impl Check {
             None
         };
         match found {
-            // A leg left or joined, or a write failed, meanwhile: that is not this check's matter.
+            // A leg failed or joined, or a write failed, meanwhile: the map handles this, not the
+            // check.
             None => self.leave(port, 0),
             Some(found) if found.is_empty() => self.leave(port, self.len),
             Some(found) if !again => {
@@ -346,7 +347,7 @@ impl Check {
         bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
     }
 
-    /// Plans the writes: what most legs hold, to the others.
+    /// Plans the writes: data of the majority of legs, to the others.
     fn plan(&mut self, port: &Port, found: &[Difference], bufs: &[(usize, Buf)]) {
         for one in found {
             let source = bufs.iter().find(|(leg, _)| one.legs & 1 << leg == 0);
@@ -416,8 +417,8 @@ impl Check {
     }
 }
 
-/// The blocks in which legs differ, neighbours with the same legs as one. Of a leg that could not
-/// be read, all blocks differ.
+/// Blocks in which legs differ; neighbours with the same legs are merged. All blocks of an
+/// unreadable leg differ.
 fn differences(offset: u64, len: usize, bufs: &[(usize, Buf)], bad: u32) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     for at in (0..len).step_by(BLOCK_BYTES) {
@@ -428,7 +429,7 @@ fn differences(offset: u64, len: usize, bufs: &[(usize, Buf)], bad: u32) -> Vec<
             .map(|(leg, buf)| (*leg, &buf[at..end]))
             .collect();
         let votes = |data: &[u8]| good.iter().filter(|(_, other)| *other == data).count();
-        // The first of those that most legs hold.
+        // The first leg of the majority.
         let Some((_, right)) = good.iter().rev().max_by_key(|(_, data)| votes(data)) else {
             continue;
         };

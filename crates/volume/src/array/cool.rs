@@ -2,7 +2,7 @@
 //!
 //! A dirty region starts cooling at one look. If it is still cooling at the next one and none of
 //! its granules is claimed, all writes into it have completed. A flush of all legs makes them
-//! durable, and unless somebody wrote meanwhile, the region is clean.
+//! durable, and unless a write occurred meanwhile, the region is clean.
 
 use block::{Nanos, Op, Plant, planted};
 
@@ -12,7 +12,7 @@ use crate::mirror::Rules;
 
 /// Time between looks.
 const LOOK: Nanos = Nanos::from_secs(5);
-/// The same during a resync: an interruption then costs at most that much copying.
+/// Interval during a resync: the maximum copying that an interruption repeats.
 const LOOK_COPYING: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Cool {
@@ -43,8 +43,8 @@ impl Cool {
         self.flushing.is_none()
     }
 
-    /// `calm`: no leg is out that might miss what becomes clean, and none is joining. `at_once`:
-    /// nobody will write any more.
+    /// Marks idle regions clean. `calm`: no leg that might miss them is out, and none is joining.
+    /// `at_once`: no more writes will come.
     pub(super) fn step(&mut self, port: &mut Port, calm: bool, at_once: bool) {
         if let Some(regions) = self.flushing.take() {
             let Some((good, bad)) = port.verdict(self.job) else {
@@ -54,7 +54,7 @@ impl Cool {
                 port.shared.leave(leg, &|| "flush failed".to_owned());
             }
             let same = good == self.legs && port.shared.writers_now() == self.legs;
-            // Legs that are out may leave once more, such as one whose connection dies late.
+            // Legs that are out may fail once more, such as one whose connection dies late.
             if calm && same && port.shared.leaving() & self.legs == 0 {
                 for region in regions {
                     port.shared.map.tell(region, Event::Flushed);
@@ -99,13 +99,13 @@ fn look(port: &Port, at_once: bool) -> Vec<usize> {
     for region in 0..map.len() {
         let was = map.tell(region, Event::Look);
         if was == Region::Dirty {
-            // The region's page gets a new version: an image of a leg from before is known by the
-            // older one.
+            // The region's page gets a new version: an older image of a leg is recognised by the
+            // older version.
             map.ask(region / PAGE_REGIONS);
         }
         let cooled = was == Region::Cooling || (at_once && was == Region::Dirty);
-        // A writer claims first and reads the region's state then: a writer that claims what is
-        // free now will see that the region is cooling.
+        // A writer claims first and then reads the region's state: a writer that claims a free
+        // granule now will see that the region is cooling.
         if cooled {
             let bytes = map.region_bytes();
             match port.shared.claims.is_free(region as u64 * bytes, bytes) {

@@ -1,5 +1,5 @@
-//! The keeper's resync jobs: each copies adjacent regions from the leg that is read there to all
-//! others, in windows that it claims as a writer does.
+//! The keeper's resync jobs: each copies adjacent regions from the leg that serves their reads to
+//! all others, in windows that the job claims as a writer does.
 //!
 //! While clients are idle, all jobs copy at once, so that every leg is busy. With client I/O, one
 //! window is copied at a time, followed by a rest of several times its duration: see [`Pace`].
@@ -13,23 +13,23 @@ use super::port::{Deed, Job, Port, legs};
 use super::superblock::DATA_OFFSET;
 use crate::mirror::Rules;
 
-/// The owner number of the keeper's claims; lanes have lower ones.
+/// Owner number of the keeper's claims; lanes have lower ones.
 pub(super) const KEEPER: u16 = u16::MAX;
 /// Bytes of a copy window.
 const WINDOW_BYTES: u64 = 256 << 10;
-/// The same after a conflict with a writer.
+/// Window size after a conflict with a writer.
 const NARROW_BYTES: u64 = 64 << 10;
 /// With client I/O, copying rests for this many times the duration of a window: a sixth of the time
 /// goes to the resync.
 const REST: u64 = 5;
-/// Longest rest: a window that a leg has held up says nothing of the next ones.
+/// Maximum rest: the duration of a window delayed by a leg does not predict the next ones.
 const REST_MAX: Nanos = Nanos::from_secs(1);
 /// Delay before a region that could not be read is tried again.
 const PAUSE: Nanos = Nanos::from_millis(1000);
 /// Delay before granules are claimed again.
 const AGAIN: Nanos = Nanos(20_000);
 
-/// When windows may be copied.
+/// Pacing of the copied windows.
 #[derive(Default)]
 pub(super) struct Pace {
     in_flight: u32,
@@ -39,7 +39,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// A read waits: the next window is copied without a rest.
+    /// Lets the next window be copied without a rest, because a read waits.
     pub(super) fn hurry(&mut self) {
         (self.busy, self.rest_until) = (false, Nanos(0));
     }
@@ -62,8 +62,8 @@ impl Pace {
         }
     }
 
-    /// When a job that could go on at `from` may begin a window; `None` while it waits for
-    /// another's.
+    /// Time at which a job that could continue at `from` may begin a window; `None` while the job
+    /// waits for another's.
     fn wake(&self, from: Nanos) -> Option<Nanos> {
         match (self.busy, self.in_flight) {
             (false, _) => Some(from),
@@ -83,11 +83,11 @@ pub(super) struct Copy {
     /// A writer was in the way: windows are narrow.
     narrow: bool,
     phase: Phase,
-    /// The leg that is read, and the legs that are written.
+    /// The leg that is read, and those that are written.
     from: usize,
     to: u32,
     tried: u32,
-    /// `Map::differences` when the regions were begun.
+    /// Value of `Map::differences` at the start of the regions.
     differences: usize,
     begun: Nanos,
     wait: Nanos,
@@ -169,7 +169,7 @@ impl Copy {
         let same = (from, to, differences) == (self.from, self.to, self.differences);
         (self.from, self.to, self.differences) = (from, to, differences);
         if self.at > 0 && !same {
-            // A leg joined or left: what was copied before is not on all legs.
+            // A leg joined or failed: data copied before are not on all legs.
             self.at = 0;
             return;
         }
@@ -197,7 +197,7 @@ impl Copy {
         port.send(self.job, from, Deed { op, offset: DATA_OFFSET + offset, len, fua, buf });
     }
 
-    /// The regions are equal on all legs that get writes.
+    /// Marks the copied regions: all legs that get writes are equal there.
     fn copied(&mut self, port: &Port) {
         for region in self.regions.take().into_iter().flatten() {
             port.shared.map.tell(region, Event::Copied);
@@ -244,7 +244,7 @@ impl Copy {
         if offset + self.len < end {
             return;
         }
-        // A leg that joined meanwhile has not got all of it.
+        // A leg that joined meanwhile lacks a part.
         let came = shared.writers_now() & !(1 << self.from) & !self.to;
         match came == 0 && shared.map.differences() == self.differences {
             true => self.copied(port),
@@ -259,7 +259,7 @@ impl Copy {
     }
 }
 
-/// Adjacent regions that are behind, from `from` on with wrap-around, as many as fill a window.
+/// Adjacent regions that need a resync, from `from` on with wrap-around, enough to fill a window.
 pub(super) fn next_behind(
     port: &Port,
     from: usize,

@@ -46,8 +46,8 @@ impl Desk {
         loop {
             let now = self.core.now();
             self.lane.poll(now, &mut done);
-            // After the poll: what it brought may need an answer, such as data that a target asks
-            // for.
+            // Submit after the poll: received messages may need an answer, such as data that a
+            // target requests.
             self.lane.submit(now, &mut ios);
             if let Some(one) = done.pop() {
                 return match one.result {
@@ -105,7 +105,8 @@ impl Desk {
         self.exchange(Desk::io(Op::Flush, 0, 0, None)).map(drop)
     }
 
-    /// What it holds was read: lanes that are opened later meet the same server, or break.
+    /// Records that the leg's metadata was read: a lane opened later must meet the same server, or
+    /// break.
     pub(super) fn looked(&self) {
         let _new = self.lane.forget_losses();
     }

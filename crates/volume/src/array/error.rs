@@ -2,7 +2,7 @@
 
 use super::superblock::Generation;
 
-/// Why an array is refused.
+/// Reason why an array is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArrayError {
     /// A leg holds no superblock.
@@ -34,7 +34,7 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// Its version.
+        /// Version of the superblock.
         version: u32,
     },
     /// A leg belongs to an array of another name.
@@ -44,7 +44,7 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// Name of its array.
+        /// Name of the leg's array.
         other: String,
     },
     /// Two arrays have the same name.
@@ -52,7 +52,7 @@ pub enum ArrayError {
     TwoArrays {
         /// The name.
         array: String,
-        /// A leg of one.
+        /// Leg of one array.
         one: String,
         /// A leg of the other.
         other: String,
@@ -64,7 +64,7 @@ pub enum ArrayError {
         array: String,
         /// A leg.
         one: String,
-        /// Its copy.
+        /// Copy of that leg.
         other: String,
     },
     /// Legs diverged (split brain).
@@ -78,14 +78,14 @@ pub enum ArrayError {
         array: String,
         /// A leg.
         one: String,
-        /// Another leg.
+        /// The other leg.
         other: String,
         /// Generations of the first, the newest first.
         one_history: String,
-        /// Of the second.
+        /// History of the second leg.
         other_history: String,
     },
-    /// Legs that are in hold images of different times.
+    /// Legs that are in have images of different times.
     #[error(
         "array {array}: leg {one} lacks changes that leg {other} has, and the other way round: \
          older images were put in place of both; name the leg that is right, with &degraded=1, and \
@@ -96,7 +96,7 @@ pub enum ArrayError {
         array: String,
         /// A leg's number, from 1.
         one: usize,
-        /// Another leg's.
+        /// Number of the other leg.
         other: usize,
     },
     /// A leg is not a member any more.
@@ -107,7 +107,7 @@ pub enum ArrayError {
     Removed {
         /// The array's name.
         array: String,
-        /// Which leg.
+        /// Leg concerned.
         leg: String,
     },
     /// A leg that may have newer data is missing.
@@ -118,9 +118,9 @@ pub enum ArrayError {
     Missing {
         /// The array's name.
         array: String,
-        /// Its number, from 1.
+        /// Number of the leg, from 1.
         number: usize,
-        /// Why it could not be opened, in brackets; empty where it was not given.
+        /// Reason of the failure, in brackets; empty if there is none.
         why: String,
     },
     /// No leg is in.
@@ -138,7 +138,7 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// Its bytes.
+        /// Size in bytes.
         bytes: u64,
         /// Bytes that a leg of this array needs.
         wanted: u64,
@@ -162,15 +162,15 @@ pub enum ArrayError {
         array: String,
         /// The leg.
         leg: String,
-        /// What went wrong.
+        /// Reason of the failure.
         why: String,
     },
     /// A leg holds data that would be overwritten.
     #[error("{leg} holds {what}: give --destroy={leg} if it may be overwritten")]
     HoldsData {
-        /// Which leg.
+        /// Leg concerned.
         leg: String,
-        /// What it holds.
+        /// Content of the leg.
         what: String,
     },
     /// The requested change is impossible.
@@ -178,7 +178,7 @@ pub enum ArrayError {
     Change {
         /// The array's name.
         array: String,
-        /// Why.
+        /// Reason of the refusal.
         why: String,
     },
     /// A job would overwrite the array's data.

@@ -1,8 +1,8 @@
-//! The keeper's wait at the opening of an array that was not closed in order: writes of the process
+//! The keeper's wait at the opening of an array that was not closed cleanly: writes of the process
 //! that had it open may still be executed on a remote leg.
 //!
-//! Until that is over nothing is written that could be overwritten by them, and regions that may
-//! differ are made equal again afterwards.
+//! Until the wait is over, no data are written that such writes could overwrite; regions that may
+//! differ are resynced afterwards.
 
 use block::{Nanos, Plant, planted};
 
@@ -12,14 +12,14 @@ use super::shared::Shared;
 pub(super) struct Fence {
     wait: Nanos,
     until: Option<Nanos>,
-    /// Regions that may differ, as the maps said at the opening.
+    /// Regions that may differ according to the maps at the opening.
     regions: Vec<usize>,
     over: bool,
 }
 
 impl Fence {
-    /// `wait` is how long a leg may still execute what it was sent. Without regions that may differ
-    /// nothing is waited for: nothing was in flight.
+    /// Starts a wait of `wait`, the time for which a leg may still execute earlier I/Os. No wait is
+    /// needed without regions that may differ: nothing was in flight.
     pub(super) fn new(shared: &Shared, wait: Nanos) -> Fence {
         let map = &shared.map;
         let may_differ = |region: &usize| map.get(*region) == Region::Unsettled;

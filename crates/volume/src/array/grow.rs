@@ -1,9 +1,9 @@
-//! Growing an array: its writes to the legs, in an order that a crash may cut anywhere.
+//! Growth of an array: its writes to the legs, in an order that a crash may interrupt anywhere.
 //!
-//! The space behind a leg's data may hold old data, or the superblock of a shorter leg. So the new
+//! The space after a leg's data may hold old data, or the superblock of a shorter leg. So the new
 //! part is zeroed on all legs first, and the new map marks it clean. The array keeps its old size
-//! until a superblock has the new one; until then the new map says the same of the old part as the
-//! old map, and a page with larger regions is not taken for an old one.
+//! until a superblock has the new one; until then the new map matches the old map in the old part,
+//! and a page with larger regions is not mistaken for an old one.
 
 use block::{Plant, planted};
 
@@ -18,9 +18,9 @@ pub struct Growth {
     old: Superblock,
     bytes: u64,
     map: Map,
-    /// Each member's index among the legs found, and its bytes.
+    /// Each member's index among the legs found, and its size in bytes.
     legs: Vec<(usize, u64)>,
-    /// The superblock copy of each that is written first.
+    /// Superblock copy of each leg that is written first.
     first: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ pub struct Step {
     pub put: Put,
 }
 
-/// What is written.
+/// Data to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Put {
     /// A superblock, or a page of the map.
@@ -52,7 +52,7 @@ impl Growth {
     ///
     /// # Errors
     ///
-    /// Why the array cannot grow.
+    /// The reason why the array cannot grow.
     pub fn new(
         array: &str,
         found: &[Found],
@@ -113,7 +113,7 @@ impl Growth {
         self.bytes
     }
 
-    /// All writes; `tag` names the generation that has the new size.
+    /// Lists all writes; `tag` names the generation that has the new size.
     pub fn steps(&self, tag: u64) -> Vec<Step> {
         let mut new = self.old.clone();
         new.advance(tag);
@@ -135,7 +135,7 @@ impl Growth {
             steps.push(Step { leg: *leg, offset: from, put: Put::Zeroes(len) });
         }
         let pages = pages_of(&self.map, self.old.array);
-        // Leg by leg: where the region size grows, one leg has a whole map of the old size until
+        // Leg by leg: if the region size grows, one leg has a complete map of the old size until
         // the last leg is written.
         for (leg, _) in &self.legs {
             steps.extend(pages.iter().enumerate().map(|(page, bytes)| Step {

@@ -1,8 +1,8 @@
-//! The keeper's job that takes a leg back that left, or a spare in its place.
+//! The keeper's job that re-adds a failed leg, or adds a spare as its replacement.
 //!
-//! First the leg is checked: it must be the one that left and must not have gone on alone. Then it
-//! is recorded as syncing, gets writes, and everything it may have missed is copied to it. When
-//! that is flushed and its map equals the others', it is recorded as in.
+//! First the leg is checked: the leg must be the one that failed and must not have been used alone.
+//! Then the leg is recorded as syncing, gets writes, and everything it may have missed is copied to
+//! it. When the copy is flushed and the leg's map equals the others', the leg is recorded as in.
 
 use block::{Nanos, Op, Plant, planted};
 
@@ -13,13 +13,13 @@ use super::record::Recorder;
 use super::superblock::{LegState, SUPERBLOCK_BYTES, Superblock};
 use crate::mirror::Rules;
 
-/// First delay before a leg that left is looked for, and the growth of the delay with each failed
-/// attempt.
+/// First delay before the keeper tries to re-add a failed leg, and the growth of the delay with
+/// each failed attempt.
 const PAUSE: Nanos = Nanos::from_secs(1);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(30);
 /// Time-out to open a leg.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// Time after which a spare takes the place of a leg that left.
+/// Time after which a spare replaces a failed leg.
 pub(super) const SPARE_AFTER: Nanos = Nanos::from_secs(10);
 
 pub(super) struct Join {
@@ -28,22 +28,22 @@ pub(super) struct Join {
     leg: usize,
     retry_at: Nanos,
     pause: Nanos,
-    /// Since when fewer legs are in than are wanted.
+    /// Time since which fewer legs are in than required.
     short_since: Option<Nanos>,
     /// The leg that was tried last.
     last: usize,
-    /// Legs that are never taken back: they are foreign, or went on alone.
+    /// Legs that are never re-added: they are foreign, or were used alone.
     barred: u32,
     /// Regions that must be dirty before the leg gets writes.
     must: Vec<usize>,
-    /// The array's bytes as the leg's superblock has them: less after a growth that the leg, an
-    /// older image, has not had. What lies beyond was never zeroed there.
+    /// Size of the array in the leg's superblock: smaller than now if the leg, an older image, has
+    /// missed a growth. Data beyond this size were never zeroed on the leg.
     bytes: u64,
     /// The leg gets everything ever written.
     is_empty: bool,
-    /// The user was told that the leg is waited for.
+    /// The user was notified that the array waits for the leg.
     told: bool,
-    /// Changes came to be in doubt on the leg that is copied from since all was copied.
+    /// Changes became in doubt on the source leg since the copy was complete.
     doubted: bool,
 }
 
@@ -85,7 +85,7 @@ impl Join {
         self.phase == Phase::Idle
     }
 
-    /// Whether a leg gets writes and the regions that it missed.
+    /// Whether a leg gets writes and a copy of the regions that it missed.
     pub(super) fn is_copying(&self) -> bool {
         self.phase == Phase::Copying
     }
@@ -110,7 +110,7 @@ impl Join {
                 | Phase::Recording
         );
         if writes && left {
-            // Its I/Os in flight complete first.
+            // Wait for the leg's I/Os in flight.
             if self.phase != Phase::Flushing || port.verdict(self.job).is_some() {
                 self.give_up(port);
             }
@@ -137,7 +137,7 @@ impl Join {
                 for leg in legs(bad) {
                     port.shared.leave(leg, &|| "flush failed".to_owned());
                 }
-                // Checked again in the next step: the leg may have left.
+                // Checked again in the next step: the leg may have failed.
                 self.phase = Phase::Mapping { rounds: pages.write_all() };
             }
             Phase::Mapping { rounds } if pages.rounds() >= rounds => {
@@ -156,7 +156,7 @@ impl Join {
         self.pause = Nanos(self.pause.0 * 2).min(LONGEST_PAUSE);
     }
 
-    /// Picks a leg to take back, where one is missing.
+    /// Picks a leg to re-add, if one is missing.
     fn begin(&mut self, port: &mut Port, recorder: &Recorder) {
         let block = recorder.block();
         if recorder.is_complete() {
@@ -203,8 +203,8 @@ impl Join {
             return;
         }
         if let Some(end) = port.in_doubt_until(self.leg).max(port.reads_in_doubt_until()) {
-            // A write of a lost connection must not be executed after the leg was made equal, there
-            // or on the leg that it is copied from.
+            // A write of a lost connection must not be executed after the resync, on the leg or on
+            // its source.
             self.phase = Phase::Opening { until: end.max(port.now) + OPENING };
             if !std::mem::replace(&mut self.told, true) {
                 let (name, wait) = (port.shared.leg_name(self.leg), end.since(port.now));
@@ -216,7 +216,7 @@ impl Join {
             }
             return;
         }
-        // Writes that the leg may have lost with its cache are copied to it.
+        // Writes that the leg may have lost with its cache are copied again.
         port.forget_losses(self.leg);
         for place in recorder.places(self.leg) {
             self.read(port, place, SUPERBLOCK_BYTES);
@@ -230,7 +230,7 @@ impl Join {
         port.send(self.job, self.leg, Deed { op, offset, len, fua, buf });
     }
 
-    /// Whether it is the leg that left, and has not gone on alone.
+    /// Checks that the leg is the one that failed, and was not used alone.
     fn look(&mut self, port: &mut Port, recorder: &Recorder) {
         let Some(outcome) = port.outcome(self.job) else { return };
         let failed = outcome.bad != 0 || outcome.bufs.len() < 2;
@@ -274,14 +274,14 @@ impl Join {
         }
         let (array, regions) = (recorder.block().array, port.shared.map.region_bytes());
         let read = |page: usize| {
-            // Answers come in any order; each page knows its number.
+            // Completions arrive in any order; each page has its number.
             Page::newest(page, array, regions, outcome.bufs.iter().map(|(_, buf)| &buf[..]))
         };
         let found: Vec<Option<Page>> = (0..pages).map(read).collect();
         outcome.bufs.into_iter().for_each(|(_, buf)| port.pool.give(buf));
         for (page, found) in found.iter().enumerate() {
-            // Versions of an earlier opening, which other legs have not had, are passed: later ones
-            // must count as newer.
+            // Versions of an earlier opening that other legs do not have are skipped: later
+            // versions must count as newer.
             if let Some(found) = found {
                 port.shared.map.raise(page, found.version());
             }
@@ -342,15 +342,15 @@ impl Join {
         self.phase = Phase::Recording;
     }
 
-    /// Changes are in doubt, or were, on a leg that is in.
+    /// Records that changes are or were in doubt on a leg that is in.
     pub(super) fn doubt(&mut self) {
         self.doubted = true;
     }
 
-    /// The leg is read from now on.
+    /// Ends the join: the leg is read from now on.
     ///
-    /// If changes came to be in doubt meanwhile on the leg that it was copied from, it is made
-    /// equal again first: a change that was executed late, and read there, would be missing.
+    /// If changes became in doubt meanwhile on the source leg, the new leg is resynced first: a
+    /// change that was executed late on the source, and read there, would be missing.
     fn end(&mut self, port: &Port) {
         let in_doubt = port.reads_in_doubt_until().is_some() || port.shared.map.behind() > 0;
         if self.doubted && in_doubt {
@@ -358,7 +358,7 @@ impl Join {
         }
         port.shared.admit(self.leg);
         if port.has_new_doubts() {
-            // The last leg did not leave, as this one was not read.
+            // The last leg did not fail, as this one was not read.
             return port.shared.retract(self.leg);
         }
         port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));

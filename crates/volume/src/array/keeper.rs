@@ -1,6 +1,5 @@
-//! Everything an array does besides client I/O: superblocks, map, resync, returning legs. The
-//! keeper has lanes of its own to all legs and gets the time as an argument; a thread or the
-//! simulation steps it.
+//! Work of an array besides client I/O: superblocks, map, resync, returning legs. The keeper has
+//! its own lanes to all legs and gets the time as an argument; a thread or the simulation steps it.
 
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ pub struct Keeper {
     doubtful: bool,
     /// Superblocks and maps of this opening are durable.
     recorded: bool,
-    /// The region after the one whose copy was begun last.
+    /// Region after the one whose copy was started last.
     next: usize,
     closing: bool,
 }
@@ -91,7 +90,7 @@ impl Keeper {
         }
     }
 
-    /// Does the work that is due.
+    /// Does all work that is due.
     pub fn step(&mut self, now: Nanos) {
         self.port.poll(now);
         self.revive.step(&mut self.port, &self.recorder, &self.pages);
@@ -112,7 +111,7 @@ impl Keeper {
         let calm = self.fence.is_over() && !self.doubtful && (self.is_calm() || self.is_coming());
         self.cool.step(&mut self.port, calm, self.closing);
         self.copy();
-        // After everything it waits for, so that it needs no further step to see it.
+        // After everything that it waits for, so that no further step is needed.
         if !self.closing {
             self.join.step(&mut self.port, &mut self.recorder, &mut self.pages);
         }
@@ -121,10 +120,10 @@ impl Keeper {
         self.port.submit(now);
     }
 
-    /// Makes legs equal again that were copied from the last leg while writes of a lost connection
-    /// could still be executed there.
+    /// Resyncs legs that were copied from the last leg while writes of a lost connection could
+    /// still be executed on the last leg.
     ///
-    /// Doubts may begin and end between two looks.
+    /// Doubts may begin and end between two calls.
     fn look_for_doubts(&mut self) {
         let begun = self.port.look_for_doubts();
         let is_doubtful = self.port.reads_in_doubt_until().is_some();
@@ -151,19 +150,19 @@ impl Keeper {
         self.port.shared.leaving() & active
     }
 
-    /// Whether a leg is syncing and no other one lacks anything: regions already copied to it need
-    /// not be copied again after an interruption.
+    /// Whether a leg is syncing and no other one lacks anything: after an interruption, regions
+    /// already copied to it need not be copied again.
     fn is_coming(&self) -> bool {
         let recorder = &self.recorder;
         let settled = recorder.is_durable() && recorder.forgets() && self.join.is_copying();
         settled && self.leaving() == 0
     }
 
-    /// Compares the legs, when that is wanted.
+    /// Compares the legs, if a check is requested or due.
     fn check(&mut self, now: Nanos) {
         if let Some(every) = self.every {
             if self.checks.is_busy() {
-                // Counted from its end.
+                // The interval starts at the end of a check.
                 self.check_at = None;
             }
             let at = *self.check_at.get_or_insert(now + every);
@@ -192,7 +191,7 @@ impl Keeper {
             self.pace.hurry();
         }
         for slot in 0..self.copies.len() {
-            // A job that ends goes on with the next regions at once.
+            // A finished job continues with the next regions at once.
             loop {
                 let idle = self.copies[slot].regions().is_none();
                 if idle && (self.closing || self.port.shared.map.behind() == 0) {
@@ -213,14 +212,14 @@ impl Keeper {
         }
     }
 
-    /// When it needs a step without any event.
+    /// Time of the next step without an event.
     pub fn wake(&self) -> Option<Nanos> {
         let shared = &self.port.shared;
         let recorder = self.recorder.wake(shared.leaving());
         let pages = self.pages.wake(shared.map.is_asked());
         let copies = self.copies.iter().filter_map(|copy| copy.wake(&self.pace)).min();
         let cool = self.cool.wake(shared.map.behind() > 0);
-        // One that is wanted during another begins after that.
+        // A check that is requested during another one begins after that.
         let wanted = shared.wants_check() && shared.is_ready() && !self.checks.is_busy();
         let wanted = wanted.then_some(Nanos(0));
         let check = [wanted, self.checks.wake(), self.check_at, self.fence.wake()];
@@ -233,7 +232,8 @@ impl Keeper {
             .min()
     }
 
-    /// All lanes are gone: marks dirty regions clean if possible. True when nothing is left to do.
+    /// Marks dirty regions clean if possible, after all lanes are gone. True when nothing is left
+    /// to do.
     pub fn close(&mut self, now: Nanos) -> bool {
         self.closing = true;
         self.step(now);
@@ -252,7 +252,7 @@ impl Keeper {
         self.port.shared.recorded()
     }
 
-    /// Whether all wanted legs are in and no resync is due.
+    /// Whether all required legs are in and no resync is due.
     pub fn is_whole(&self) -> bool {
         self.is_calm() && self.port.shared.map.behind() == 0
     }

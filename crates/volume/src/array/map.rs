@@ -1,5 +1,5 @@
-//! The write-intent map: where the legs of an array may differ, and which regions were ever
-//! written.
+//! The write-intent bitmap: regions in which the legs of an array may differ, and regions that were
+//! ever written.
 //!
 //! The array is divided into regions. Each has a state in memory, which writers and the keeper
 //! change by [`next`], and two bits on every leg: *written* and *dirty*. The bits are durable
@@ -29,15 +29,15 @@ const HEAD_BYTES: usize = 64;
 const MAGIC: [u8; 8] = *b"DRUMMAP\x1a";
 const CRC_AT: usize = 8;
 /// Offset of the region size in a page, so that a page is never read with another size while an
-/// array grows. Earlier versions have 0 there: the superblock's size holds.
+/// array grows. Earlier versions have 0 there: the superblock's size applies.
 const REGION_AT: usize = 32;
 /// Offset of the version of a page. Programs before versions have 0 there.
 const VERSION_AT: usize = 40;
 /// Smallest region.
 const REGION_MIN_BYTES: u64 = 64 << 10;
 
-/// Offsets on a leg of the two slots of a page. A version is written over the one before the last:
-/// a write that is cut off leaves the last one intact.
+/// Offsets on a leg of the two slots of a page. A version overwrites the one before the last: an
+/// interrupted write leaves the last one intact.
 pub fn page_slots(page: usize) -> [u64; 2] {
     let first = MAP_OFFSET + (page * PAGE_BYTES) as u64;
     [first, first + SLOTS_BYTES]
@@ -49,22 +49,23 @@ pub fn region_bytes(bytes: u64) -> u64 {
     least.next_power_of_two().max(REGION_MIN_BYTES)
 }
 
-/// How often a page was written.
+/// Number of writes of a page.
 ///
 /// Every write of data is enclosed by two writes of its page: one marks its region dirty before,
-/// and one marks it clean long after. So a leg whose page lacks both, as that of an older image
-/// does, may lack data in regions that no map marks. A leg that lacks one write of a page, which a
-/// crash cut off, or marks of dirty regions only, lacks nothing but what a map still marks.
+/// and one marks its region clean long after. So a leg whose page lacks both, such as an older
+/// image, may lack data in regions that no map marks. A leg that lacks one write of a page, which a
+/// crash interrupted, or marks of dirty regions only, lacks only data of regions that a map still
+/// marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Version {
-    /// All writes.
+    /// Number of writes of the page.
     writes: u64,
-    /// Writes in which a region became clean.
+    /// Number of those writes in which a region became clean.
     cleans: u64,
 }
 
 impl Version {
-    /// Whether a leg with this version may lack data that no map marks, where another leg has
+    /// Whether a leg with this version may lack data that no map marks, if another leg has
     /// `newest`.
     pub(crate) fn lacks(self, newest: Version) -> bool {
         newest.writes >= self.writes.saturating_add(2) && newest.cleans > self.cleans
@@ -101,9 +102,9 @@ pub(crate) struct Map {
     /// Pages to be written.
     asked: Box<[AtomicBool]>,
     any_asked: AtomicBool,
-    /// Number of regions that are behind.
+    /// Number of regions that need a resync.
     behind: AtomicUsize,
-    /// How often legs came to differ: a copy in progress then starts again.
+    /// Number of times that legs came to differ: a copy in progress then restarts.
     differences: AtomicUsize,
     region_bytes: u64,
 }
@@ -124,8 +125,8 @@ impl Map {
         }
     }
 
-    /// The map of an array of `bytes` bytes as read from the legs that are in, by leg and page. A
-    /// page is on all of them before its regions are written, so any intact copy will do.
+    /// Map of an array of `bytes` bytes, read from the legs that are in, by leg and page. A page is
+    /// on all of them before its regions are written, so any intact copy suffices.
     pub(crate) fn read(bytes: u64, legs: &[(usize, Vec<Option<Page>>)]) -> Map {
         let map = Map::new(bytes);
         for page in 0..map.pages() {
@@ -139,14 +140,14 @@ impl Map {
         map
     }
 
-    /// The map after growth; the new part is unwritten. Its pages are newer than any before.
+    /// Map after a growth; the new part is unwritten. Its pages are newer than all earlier ones.
     pub(crate) fn grown(&self, bytes: u64) -> Map {
         let map = Map::new(bytes);
         let all = (0..self.pages()).map(|page| self.version(page));
         let newest = all.fold(Version::default(), Version::max);
         for (page, count) in map.counts.iter().enumerate() {
-            // One write more, into the slot that the old page is not in: a crash may leave that one
-            // on some legs.
+            // One more write, into the slot that does not have the old page: a crash may leave the
+            // old one on some legs.
             let before = if page < self.pages() { self.version(page) } else { newest };
             count.writes.store(before.writes + 1, Ordering::SeqCst);
             count.cleans.store(before.cleans, Ordering::SeqCst);
@@ -176,7 +177,7 @@ impl Map {
         Region::of(self.regions[region].load(Ordering::SeqCst))
     }
 
-    /// Number of regions that are behind.
+    /// Number of regions that need a resync.
     pub(crate) fn behind(&self) -> usize {
         self.behind.load(Ordering::SeqCst)
     }
@@ -244,7 +245,7 @@ impl Map {
         self.any_asked.load(Ordering::SeqCst)
     }
 
-    /// Whether a range may be written now. `asked` tells that this call made the first request.
+    /// Whether a range may be written now. `asked` is true if this call made the first request.
     pub(crate) fn opens(&self, offset: u64, len: u64) -> Opened {
         let (mut marked, mut asked) = (true, false);
         for region in self.range(offset, len) {
@@ -258,7 +259,7 @@ impl Map {
         Opened { marked, asked }
     }
 
-    /// Whether any region of a range is behind.
+    /// Whether any region of a range needs a resync.
     pub(crate) fn is_behind(&self, offset: u64, len: u64) -> bool {
         self.behind() > 0 && self.range(offset, len).any(|region| self.get(region).is_behind())
     }
@@ -277,7 +278,7 @@ impl Map {
         self.range(offset, len).find(|region| self.get(*region) == Region::Unsettled)
     }
 
-    /// A write left the legs different.
+    /// Records that a write left the legs different.
     pub(crate) fn differs(&self, offset: u64, len: u64) {
         self.range(offset, len).for_each(|region| {
             self.tell(region, Event::Differs);
@@ -285,7 +286,7 @@ impl Map {
         self.differed();
     }
 
-    /// Regions have come to differ: copies in progress start again.
+    /// Notes that regions differ again: copies in progress restart.
     pub(crate) fn differed(&self) {
         self.differences.fetch_add(1, Ordering::SeqCst);
     }
@@ -298,7 +299,7 @@ impl Map {
         self.differed();
     }
 
-    /// How often legs came to differ so far.
+    /// Number of times that legs came to differ so far.
     pub(crate) fn differences(&self) -> usize {
         self.differences.load(Ordering::SeqCst)
     }
@@ -317,12 +318,12 @@ impl Map {
         }
     }
 
-    /// The next version of a page comes after this one, which a leg has.
+    /// Raises the version of a page above this one, which a leg has.
     pub(crate) fn raise(&self, page: usize, found: Version) {
         self.counts[page].writes.fetch_max(found.writes, Ordering::SeqCst);
     }
 
-    /// A page is about to be encoded and written: it is of a new version.
+    /// Starts a new version of a page that is about to be encoded and written.
     pub(crate) fn advance(&self, page: usize) {
         let count = &self.counts[page];
         count.writes.fetch_add(1, Ordering::SeqCst);
@@ -331,7 +332,7 @@ impl Map {
         }
     }
 
-    /// A page as the legs should hold it now.
+    /// Encodes a page as the legs should hold it now.
     pub(crate) fn encode(&self, page: usize, array: u128, bytes: &mut [u8]) {
         let bytes = &mut bytes[..PAGE_BYTES];
         bytes.fill(0);
@@ -351,8 +352,8 @@ impl Map {
         bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Merges a page of a leg: a region that any leg marks dirty is dirty. Without a page all of it
-    /// may differ.
+    /// Merges a page of a leg: a region that any leg marks dirty is dirty. Without a page all its
+    /// regions may differ.
     pub(crate) fn load(&self, page: usize, found: Option<&Page>) {
         let first = page * PAGE_REGIONS;
         if let Some(found) = found {
@@ -367,7 +368,7 @@ impl Map {
         }
     }
 
-    /// The array is opened: dirty regions may differ.
+    /// Records that the array is opened: dirty regions may differ.
     pub(crate) fn opened(&self) {
         (0..self.len()).for_each(|region| {
             self.tell(region, Event::Opened);
@@ -387,8 +388,8 @@ pub(crate) struct Opened {
 pub struct Page(Box<[u8; PAGE_BYTES]>);
 
 impl Page {
-    /// Decodes page number `page` of an array with such regions; `None` if it is damaged, foreign
-    /// or of another region size.
+    /// Decodes page number `page` of an array with this region size; `None` if the page is damaged,
+    /// foreign or of another region size.
     pub fn decode(page: usize, array: u128, region_bytes: u64, bytes: &[u8]) -> Option<Page> {
         let mut bytes: Box<[u8; PAGE_BYTES]> = Box::new(bytes.get(..PAGE_BYTES)?.try_into().ok()?);
         let crc = u32::from_le_bytes(bytes[CRC_AT..CRC_AT + 4].try_into().ok()?);

@@ -7,7 +7,7 @@ use super::map::{Event, PAGE_BYTES, Region, Version};
 use super::port::{Deed, Job, Port, legs};
 use crate::mirror::Rules;
 
-/// Delay before a page that no leg takes is tried again.
+/// Delay before a page that no leg accepts is retried.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 pub(super) struct Pages {
@@ -17,10 +17,10 @@ pub(super) struct Pages {
     writing: Option<Writing>,
     /// All pages are to be written to all legs.
     all: bool,
-    /// How often all pages were written.
+    /// Number of complete rounds of page writes.
     rounds: u64,
     retry_at: Nanos,
-    /// The version of each page that every leg that is in has confirmed.
+    /// Version of each page that all legs that are in have confirmed.
     durable: Vec<Version>,
 }
 
@@ -30,12 +30,12 @@ struct Writing {
     /// Regions that these pages mark dirty.
     asked: Vec<usize>,
     all: bool,
-    /// How often the last leg had been there again when they were sent.
+    /// Number of returns of the last leg when the pages were sent.
     renewals: u32,
 }
 
 impl Pages {
-    /// Begins with all pages: the legs may hold different ones.
+    /// Starts with all pages: the legs may hold different ones.
     pub(super) fn new(job: Job, array: u128) -> Pages {
         let (durable, retry_at) = (Vec::new(), Nanos(0));
         Pages { job, array, writing: None, all: true, rounds: 0, retry_at, durable }
@@ -49,12 +49,12 @@ impl Pages {
         self.rounds + 1 + u64::from(in_flight)
     }
 
-    /// How often all pages were written to all legs.
+    /// Number of times that all pages were written to all legs.
     pub(super) fn rounds(&self) -> u64 {
         self.rounds
     }
 
-    /// The version of a page that every leg that is in has confirmed.
+    /// Version of a page that all legs that are in have confirmed.
     pub(super) fn durable(&self, page: usize) -> Version {
         self.durable.get(page).copied().unwrap_or_default()
     }
@@ -88,7 +88,7 @@ impl Pages {
         }
         let mut regions = Vec::new();
         let mut bytes = [0; PAGE_BYTES];
-        // A joining leg gets all of them before it is in.
+        // A joining leg gets all pages before it is in.
         let to = shared.writers_now();
         for page in &pages {
             let asked = |region: &usize| shared.map.get(*region) == Region::Asked;
@@ -120,7 +120,7 @@ impl Pages {
         for leg in legs(bad) {
             shared.leave(leg, &|| "its map could not be written".to_owned());
         }
-        // A page is written once every leg that stays has it; the others leave.
+        // A page is written once every remaining leg has it; the others fail.
         if good & shared.recorded() == 0 || bad & shared.in_it() != 0 {
             writing.pages.iter().for_each(|page| shared.map.ask(*page));
             self.all |= writing.all;

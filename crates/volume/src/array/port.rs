@@ -20,11 +20,11 @@ pub(super) struct Port {
     ways: Vec<Way>,
     source: Ways,
     batches: Vec<Batch>,
-    /// Lanes that were given up with I/Os in flight.
+    /// Abandoned lanes with I/Os in flight.
     ghosts: Ghosts,
     /// When to look for legs that hang.
     look_at: Nanos,
-    /// For each leg how often changes had come to be in doubt at the last look.
+    /// For each leg, its number of changes in doubt at the last look.
     doubts: Vec<u64>,
 }
 
@@ -112,7 +112,7 @@ impl Port {
         way.waiting.push_back(Io { tag, op, fua, len, offset, buf });
     }
 
-    /// The outcome of a job's batch, once all of it has completed.
+    /// Outcome of a job's batch, once all of it has completed.
     pub(super) fn outcome(&mut self, job: Job) -> Option<Outcome> {
         let batch = &mut self.batches[job];
         if !batch.sent || batch.left > 0 {
@@ -122,7 +122,7 @@ impl Port {
         Some(Outcome { good: good & !bad, bad, bufs })
     }
 
-    /// The same where the buffers are not needed.
+    /// Like [`outcome`](Self::outcome), returning the buffers to the pool.
     pub(super) fn verdict(&mut self, job: Job) -> Option<(u32, u32)> {
         let Outcome { good, bad, bufs } = self.outcome(job)?;
         bufs.into_iter().for_each(|(_, buf)| self.pool.give(buf));
@@ -149,30 +149,31 @@ impl Port {
         lane.is_some_and(|lane| lane.is_open() && lane.broken().is_none())
     }
 
-    /// Whether a leg that is in may take writes. One that has just come back may hold them back for
-    /// as long as earlier ones are in doubt.
+    /// Whether any leg that is in accepts writes. A leg that has just returned may hold writes back
+    /// while earlier ones are in doubt.
     pub(super) fn takes_writes(&self) -> bool {
         legs(self.shared.in_it()).any(|leg| self.is_open(leg))
     }
 
-    /// Until when writes of an earlier connection may still be executed on a leg.
+    /// Time until which writes of an earlier connection may still be executed on a leg.
     pub(super) fn in_doubt_until(&self, leg: usize) -> Option<Nanos> {
         self.ways[leg].lane.as_ref()?.in_doubt_until()
     }
 
-    /// Until when writes of an earlier connection may still be executed on a leg that is in: on the
-    /// last one, as others leave.
+    /// Time until which writes of an earlier connection may still be executed on a leg that is in:
+    /// the last one, as others fail.
     pub(super) fn reads_in_doubt_until(&self) -> Option<Nanos> {
         legs(self.shared.in_it()).filter_map(|leg| self.in_doubt_until(leg)).max()
     }
 
-    /// Whether changes have come to be in doubt on a leg that is in since the last
-    /// [look](Self::look_for_doubts), however short it was.
+    /// Whether changes on a leg that is in have become in doubt since the last
+    /// [look](Self::look_for_doubts), however briefly.
     pub(super) fn has_new_doubts(&self) -> bool {
         legs(self.shared.in_it()).any(|leg| self.doubts_of(leg) != self.doubts[leg])
     }
 
-    /// The same, and looks. Doubts of other legs matter when these join.
+    /// Like [`has_new_doubts`](Self::has_new_doubts), and records the look. Doubts of other legs
+    /// matter when these join.
     pub(super) fn look_for_doubts(&mut self) -> bool {
         let all: Vec<u64> = (0..self.ways.len()).map(|leg| self.doubts_of(leg)).collect();
         let in_it = self.shared.in_it();
@@ -185,8 +186,7 @@ impl Port {
         self.ways[leg].lane.as_ref().map_or(self.doubts[leg], |lane| lane.doubts())
     }
 
-    /// Forgets the losses of a leg: what may be lost will be copied to it, and its flushes need not
-    /// fail.
+    /// Forgets the losses of a leg: lost data will be copied to it, and its flushes need not fail.
     pub(super) fn forget_losses(&self, leg: usize) {
         if let Some(lane) = &self.ways[leg].lane {
             let _made_good = lane.forget_losses();
@@ -198,8 +198,8 @@ impl Port {
         self.ways[leg].lane.as_ref().is_none_or(|lane| lane.broken().is_some())
     }
 
-    /// Opens a new lane to a leg, to look at what it holds, unless I/Os of the old one are
-    /// outstanding. False if there is none.
+    /// Opens a new lane to a leg, to inspect its metadata, unless I/Os of the old one are
+    /// outstanding. False if no lane can be opened.
     pub(super) fn renew(&mut self, leg: usize) -> bool {
         if self.ways[leg].in_flight > 0 || !self.ways[leg].waiting.is_empty() {
             return false;
@@ -236,9 +236,9 @@ impl Port {
         }
     }
 
-    /// Gives up legs that do not answer, unless it is the last one that is in.
+    /// Fails unresponsive legs, except for the last one that is in.
     fn look_for_hung(&mut self) {
-        // A process that was stopped finds all answers late that came meanwhile.
+        // After a stop of the process, all answers that arrived meanwhile look late.
         let away = self.now.since(self.look_at);
         if away >= LOOK {
             for batch in &mut self.batches {
@@ -256,7 +256,7 @@ impl Port {
                 continue;
             }
             let limit = patience.as_secs_f64();
-            // A leg that gets no writes has nothing to leave.
+            // A leg that gets no writes is out already.
             if (self.shared.writers_now() | self.shared.in_it()) & 1 << leg != 0 {
                 self.shared.leave(leg, &|| format!("no answer within {limit:.0} s"));
             }
@@ -289,7 +289,7 @@ impl Port {
         (self.source)(leg).ok()
     }
 
-    /// Uses a lane in the place of a lost one.
+    /// Replaces a lost lane.
     pub(super) fn put(&mut self, leg: usize, lane: Box<dyn Lane>) {
         if self.is_broken(leg) && self.ways[leg].in_flight == 0 {
             self.ways[leg].lane = Some(lane);
@@ -321,7 +321,7 @@ impl Port {
         }
     }
 
-    /// When a lane needs a poll without an event.
+    /// Time at which a lane needs a poll without an event.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let waits = |way: &Way| {
             let lane = way.lane.as_ref()?;

@@ -9,25 +9,25 @@ use super::port::{Deed, Job, Port, legs};
 use super::superblock::{Generation, LegState, Member, Superblock};
 use crate::mirror::Rules;
 
-/// Delay before a superblock that no leg takes is tried again.
+/// Delay before a superblock that no leg accepts is retried.
 const PAUSE: Nanos = Nanos::from_millis(100);
 
 pub(super) struct Recorder {
     job: Job,
-    /// The last generation that was begun; some leg may hold it.
+    /// Last generation started; some leg may hold it.
     block: Superblock,
-    /// It is on all legs that are in.
+    /// The superblock is on all legs that are in.
     durable: bool,
     /// For each leg the offsets of its superblocks, the next to be written first.
     places: Vec<[u64; 2]>,
-    /// For each leg the last generation that it certainly holds.
+    /// Last generation that each leg certainly holds.
     stands: Vec<Generation>,
     phase: Phase,
     wish: Option<(usize, LegState)>,
     retry_at: Nanos,
     /// The last attempt reached no leg that is in.
     failed: bool,
-    /// How often the last leg had been there again when the attempt began.
+    /// Number of returns of the last leg when the attempt began.
     renewals: u32,
     rng: Rng,
 }
@@ -40,8 +40,8 @@ enum Phase {
 }
 
 impl Recorder {
-    /// Begins with a new generation. `places` are the offsets of each leg's superblocks, the first
-    /// to be written before the other; `stands` are the generations they hold.
+    /// Starts to record a new generation. `places` are the offsets of each leg's superblocks in the
+    /// order of writing; `stands` are the generations that the legs hold.
     pub(super) fn new(
         job: Job,
         mut block: Superblock,
@@ -79,12 +79,12 @@ impl Recorder {
         self.places[leg]
     }
 
-    /// The last generation that a leg certainly holds.
+    /// Last generation that a leg certainly holds.
     pub(super) fn stands(&self, leg: usize) -> Generation {
         self.stands[leg]
     }
 
-    /// Whether it is on all legs that are in.
+    /// Whether the superblock is on all legs that are in.
     pub(super) fn is_durable(&self) -> bool {
         self.durable && self.wish.is_none() && matches!(self.phase, Phase::Idle)
     }
@@ -148,17 +148,18 @@ impl Recorder {
         {
             let member = &mut self.block.members[leg];
             member.empty |= member.state == LegState::Spare;
-            // What it lacks is marked by then, so regions copied to it may become clean.
+            // All data that the leg lacks is marked by then, so regions copied to the leg may
+            // become clean.
             member.empty &= !matches!(state, LegState::In | LegState::Syncing);
             member.state = state;
         }
         if self.is_complete() {
-            // From now on the map may drop what these have missed.
+            // From now on the map may forget changes that these legs have missed.
             let out = self.block.members.iter_mut().filter(|member| member.state == LegState::Out);
             out.for_each(|member| member.empty = true);
         }
-        // A generation that no leg took is tried again unchanged: the history lists what a leg may
-        // hold.
+        // A generation that no leg accepted is retried unchanged: the history lists the generations
+        // that a leg may hold.
         if !std::mem::take(&mut self.failed) || members != self.block.members {
             self.block.advance(self.rng.next_u64());
         }
@@ -176,19 +177,19 @@ impl Recorder {
         self.write(port, all);
     }
 
-    /// Whether all wanted legs are in and none is syncing.
+    /// Whether all required legs are in and none is syncing.
     pub(super) fn is_complete(&self) -> bool {
         self.block.in_state(LegState::In).count_ones() >= self.block.copies
             && self.block.in_state(LegState::Syncing) == 0
     }
 
-    /// These legs hold the first copy; the other one is next. A failed write may have torn its
-    /// copy, so that is tried again before the intact one is touched.
+    /// Switches to the second copy on legs that hold the first one. A failed write may have torn
+    /// its copy, so that copy is retried before the intact one is overwritten.
     fn turn(&mut self, good: u32) {
         legs(good).for_each(|leg| self.places[leg].swap(0, 1));
     }
 
-    /// Whether no absent leg needs the map's record of what it misses.
+    /// Whether no absent leg needs the map's record of missed changes.
     pub(super) fn forgets(&self) -> bool {
         let counts = |member: &Member| member.state == LegState::Out && !member.empty;
         !self.block.members.iter().any(counts)
@@ -221,11 +222,11 @@ impl Recorder {
         } else if bad & in_it == 0 {
             self.publish(port, bad);
         } else if bad & shared.in_it() != 0 {
-            // The last leg that is read stays in and is tried again.
+            // The last leg that is read stays in, and the write is retried.
             self.failed = true;
             self.retry_at = port.now + PAUSE;
         }
-        // Otherwise the next step begins a generation without the failed legs.
+        // Otherwise the next step starts a generation without the failed legs.
     }
 
     fn publish(&mut self, port: &mut Port, bad: u32) {

@@ -1,9 +1,9 @@
-//! The keeper's job that connects to the last leg again.
+//! The keeper's job that reconnects to the last leg.
 //!
-//! The last leg never leaves, so its data are the array's. But a leg whose connection was lost may
-//! come back as an older image: before anybody uses it again, its superblock and its map are held
-//! against what was written to them, and read from them at the opening. Until then, and for ever if
-//! they are older, I/Os fail.
+//! The last leg never fails, so its data are the array's. But a leg whose connection was lost may
+//! return as an older image: before the leg is used again, its superblock and its map are compared
+//! with the versions written to the leg, or read from it at the opening. Until then, and for ever
+//! if they are older, I/Os fail.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct Revive {
     retry_at: Nanos,
 }
 
-/// A new lane to a leg, and what is read through it.
+/// A new lane to a leg, and the metadata read through it.
 struct Attempt {
     leg: usize,
     lane: Box<dyn Lane>,
@@ -68,7 +68,7 @@ impl Revive {
         }
     }
 
-    /// Opens a lane to the last leg, if its lane is lost or one of a client is.
+    /// Opens a lane to the last leg, if its lane or one of a client is lost.
     fn begin(&mut self, port: &mut Port) {
         let Some(leg) = wanted(port).filter(|_| port.now >= self.retry_at) else { return };
         self.retry_at = port.now + PAUSE;
@@ -93,8 +93,8 @@ impl Revive {
         }
         let Some(Attempt { lane, found, .. }) = self.attempt.take() else { return };
         found.into_iter().for_each(|(_, buf)| port.pool.give(buf));
-        // The array tells what its last leg may have lost, not the leg: others that are copied from
-        // it would seem to have what it lacks. A clean map has nothing to lose.
+        // The array reports possible losses of its last leg, not the leg: legs copied from it would
+        // otherwise seem to have the lost data. A clean map has nothing to lose.
         if lane.forget_losses() && port.shared.map.is_dirty() && !planted(Plant::ReviveSilently) {
             port.shared.lose();
         }
@@ -117,7 +117,7 @@ impl Revive {
     }
 }
 
-/// The last leg, if its lane is lost or one of a client is.
+/// The last leg, if its lane or one of a client is lost.
 fn wanted(port: &Port) -> Option<usize> {
     let lost = |leg: &usize| port.is_broken(*leg) || port.shared.is_lost(*leg);
     legs(port.shared.in_it()).find(lost)
@@ -150,7 +150,7 @@ impl Attempt {
         self.failed |= self.lane.broken().is_some();
     }
 
-    /// Whether the leg holds less than what it has confirmed.
+    /// Whether the leg's metadata are older than those that it has confirmed.
     fn is_older(&self, port: &Port, recorder: &Recorder, pages: &Pages) -> bool {
         let (own, member) = (recorder.block(), recorder.block().members[self.leg]);
         let shared = Arc::clone(&port.shared);

@@ -16,10 +16,10 @@ use crate::events::Events;
 use crate::losses::Losses;
 use crate::mirror::{Answers, Claims, Opened, Rules, Verdict};
 
-/// A leg with more read errors than this leaves.
+/// Maximum read errors of a leg before it fails.
 const READ_ERRORS_MAX: u64 = 64;
 
-/// One total order: these change only when a leg joins or leaves.
+/// One total order: these values change only when a leg joins or leaves.
 const ORDER: Ordering = Ordering::SeqCst;
 
 pub(crate) struct Shared {
@@ -38,35 +38,35 @@ pub(crate) struct Shared {
     entering: AtomicU32,
     /// Legs that are leaving, until the superblocks record it.
     leaving: AtomicU32,
-    /// How often the recorded membership has changed.
+    /// Number of changes of the recorded membership.
     events: AtomicU64,
-    /// No leg takes the new superblock.
+    /// No leg accepts the new superblock.
     failed: AtomicBool,
-    /// No leg takes a page of the map.
+    /// No leg accepts a page of the map.
     map_failed: AtomicBool,
     /// Superblocks and maps of this opening are durable: writes may begin.
     ready: AtomicBool,
-    /// A keeper makes legs equal: reads may wait for it.
+    /// A keeper resyncs the legs: reads may wait for this.
     settles_first: AtomicBool,
-    /// I/Os came since the keeper's last look.
+    /// I/Os arrived since the keeper's last look.
     busy: AtomicBool,
     repaired: AtomicU64,
     /// Legs to which a client has lost its lane, though they are the last.
     lost: AtomicU32,
-    /// How often the last leg was there again.
+    /// Number of returns of the last leg.
     renewals: AtomicU32,
     /// Acknowledged changes that may have been lost with the last leg's cache.
     losses: Losses,
-    /// The region after the one that a read waits for, which is made equal first; 0 for none.
+    /// Region after the one that a read waits for, which is resynced first; 0 for none.
     urged: AtomicUsize,
-    /// How long a leg may leave an I/O unanswered.
+    /// Maximum time for which a leg may leave an I/O unanswered.
     patience: Nanos,
     check: Mutex<CheckState>,
     lines: Events,
     waker: OnceLock<Waker>,
 }
 
-/// The check that is wanted, and what the last one has found.
+/// Requested check, and the findings of the last one.
 #[derive(Default)]
 struct CheckState {
     order: Option<CheckOrder>,
@@ -75,11 +75,11 @@ struct CheckState {
 
 struct Leg {
     name: String,
-    /// Event number of its last join or leave.
+    /// Event number of the leg's last join or failure.
     changed_at: AtomicU64,
     joined: AtomicU32,
     read_errors: AtomicU64,
-    /// I/Os of lanes that were given up, which may still be executed.
+    /// I/Os of abandoned lanes that may still be executed.
     ghosts: AtomicI64,
     /// Changes since the keeper's last look, and their time in nanoseconds.
     changes: AtomicU64,
@@ -87,8 +87,8 @@ struct Leg {
 }
 
 impl Shared {
-    /// `recorded` legs are in by the superblocks; those that are `missing` leave now. `patience`:
-    /// how long a leg may leave an I/O unanswered.
+    /// Creates the state: `recorded` legs are in by the superblocks; those that are `missing` fail
+    /// now. `patience` is the maximum time for which a leg may leave an I/O unanswered.
     pub(super) fn new(
         name: String,
         names: Vec<String>,
@@ -167,12 +167,12 @@ impl Shared {
         self.ready.store(true, ORDER);
     }
 
-    /// A keeper has begun its work.
+    /// Notes that a keeper has started.
     pub(super) fn set_kept(&self) {
         self.settles_first.store(true, ORDER);
     }
 
-    /// Whether I/Os came since the last call.
+    /// Whether I/Os arrived since the last call.
     pub(super) fn was_busy(&self) -> bool {
         self.busy.swap(false, Ordering::Relaxed)
     }
@@ -208,17 +208,17 @@ impl Shared {
         self.wake();
     }
 
-    /// Takes the check that is wanted.
+    /// Takes the requested check.
     pub(super) fn take_check(&self) -> Option<CheckOrder> {
         self.check().order.take()
     }
 
-    /// Whether a check is wanted that has not begun.
+    /// Whether a check is requested that has not begun.
     pub(super) fn wants_check(&self) -> bool {
         self.check().order.is_some()
     }
 
-    /// Changes what the check has found.
+    /// Changes the findings of the check.
     pub(super) fn report(&self, change: impl FnOnce(&mut CheckReport)) {
         change(&mut self.check().report);
     }
@@ -228,7 +228,7 @@ impl Shared {
         self.check().report.clone()
     }
 
-    /// Whether I/Os of lanes that were given up may still be executed on a leg.
+    /// Whether I/Os of abandoned lanes may still be executed on a leg.
     pub(super) fn is_haunted(&self, leg: usize) -> bool {
         self.legs[leg].ghosts.load(ORDER) > 0
     }
@@ -238,7 +238,7 @@ impl Shared {
         self.lost.load(ORDER) & 1 << leg != 0
     }
 
-    /// The last leg is there again: all lanes reopen their connection.
+    /// Notes that the last leg has returned: all lanes reopen their connections.
     pub(super) fn renewed(&self, leg: usize) {
         self.lost.fetch_and(!(1 << leg), ORDER);
         self.renewals.fetch_add(1, ORDER);
@@ -246,8 +246,8 @@ impl Shared {
         self.renew(leg);
     }
 
-    /// How often the last leg was there again. A batch of I/Os that began before, and failed, says
-    /// nothing of the leg as it is now.
+    /// Number of returns of the last leg. A failed batch of I/Os from before a return says nothing
+    /// about the leg now.
     pub(super) fn renewals(&self) -> u32 {
         self.renewals.load(ORDER)
     }
@@ -262,7 +262,7 @@ impl Shared {
         self.urged.swap(0, ORDER).checked_sub(1)
     }
 
-    /// For each leg the changes since the last call, and their time.
+    /// Returns each leg's changes since the last call, and the time that they took.
     pub(super) fn take_times(&self) -> Vec<(u64, Nanos)> {
         let take = |leg: &Leg| {
             let changes = leg.changes.swap(0, Ordering::Relaxed);
@@ -275,29 +275,29 @@ impl Shared {
         format!("leg {} ({})", leg + 1, self.legs[leg].name)
     }
 
-    /// A superblock that records this leg as in is about to be written. If the process dies then,
-    /// the leg may count as in: nothing that it lacks is acknowledged before the superblocks record
-    /// that it left. Call this before [`leaving`](Self::leaving).
+    /// Notes that a superblock that records this leg as in is about to be written. If the process
+    /// dies then, the leg may count as in: no change that the leg lacks is acknowledged before the
+    /// superblocks record its failure. Call this before [`leaving`](Self::leaving).
     pub(super) fn enter(&self, leg: usize) {
         if !planted(Plant::EnterUnseen) {
             self.entering.fetch_or(1 << leg, ORDER);
         }
     }
 
-    /// A leg that is recorded as in is read from now on, unless it has failed meanwhile.
+    /// Reads a leg that is recorded as in from now on, unless it has failed meanwhile.
     pub(super) fn admit(&self, leg: usize) {
         self.readers.fetch_or(1 << leg, ORDER);
         self.readers.fetch_and(!(1 << leg & self.leaving.load(ORDER)), ORDER);
     }
 
-    /// A leg is not read for now, unless it is the last.
+    /// Stops reading a leg for now, unless it is the last.
     pub(super) fn retract(&self, leg: usize) {
         let without = |legs: u32| (legs & !(1 << leg) != 0).then_some(legs & !(1 << leg));
         let _ = self.readers.fetch_update(ORDER, ORDER, without);
     }
 
-    /// The superblocks now record these legs as in and those as out. One that came is read when it
-    /// is [admitted](Self::admit).
+    /// Publishes the membership that the superblocks now record. A new leg is read once it is
+    /// [admitted](Self::admit).
     pub(super) fn publish(&self, recorded: u32, gone: u32) {
         let changed = self.recorded.load(ORDER) ^ recorded;
         let event = self.events.fetch_add(1, ORDER) + 1;
@@ -310,18 +310,18 @@ impl Shared {
         self.failed.store(false, ORDER);
     }
 
-    /// No leg takes a superblock.
+    /// Notes that no leg accepts a superblock.
     pub(super) fn fail(&self) {
         self.failed.store(true, ORDER);
         self.start.refuse();
     }
 
-    /// A superblock is on its way to a leg that may take it: whoever needs it waits.
+    /// Notes that a superblock is being written again: callers that need it wait.
     pub(super) fn tries_again(&self) {
         self.failed.store(false, ORDER);
     }
 
-    /// Sets whether no leg takes a page of the map.
+    /// Sets whether no leg accepts a page of the map.
     pub(super) fn set_map_failed(&self, failed: bool) {
         self.map_failed.store(failed, ORDER);
         if failed {
@@ -329,7 +329,8 @@ impl Shared {
         }
     }
 
-    /// A leg gets writes again, by new lanes; regions that it may have missed are behind.
+    /// Sends writes to a leg again, by new lanes; regions that the leg may have missed need a
+    /// resync.
     pub(super) fn join(&self, leg: usize) {
         self.leaving.fetch_and(!(1 << leg), ORDER);
         self.legs[leg].read_errors.store(0, ORDER);
@@ -359,7 +360,7 @@ impl Shared {
         (!said.is_empty()).then(|| format!("array {}: {}", self.name, said.join("; ")))
     }
 
-    /// Legs that left, and reads that other legs answered. Of `members` legs some may be out still.
+    /// Failed legs, and reads that other legs served. Some of the `members` legs may still be out.
     pub(super) fn hidden(&self, members: usize) -> Vec<Hidden> {
         let of = |words: String| format!("array {}: {words}", self.name);
         let is_in = self.in_it().count_ones() as usize;
@@ -387,12 +388,13 @@ impl Shared {
 }
 
 impl Rules for Shared {
-    /// Polls call this, too, so it does not count as client I/O.
+    /// Does not count as client I/O, because polls call this, too.
     fn writers(&self) -> u32 {
         self.writers.load(ORDER)
     }
 
-    /// Where legs differ, only the first: the resync copies from it.
+    /// Legs that may serve a read; only the first leg if legs differ in the range: the resync
+    /// copies from it.
     fn readers(&self, offset: u64, len: u64) -> u32 {
         self.note_busy();
         let all = self.readers.load(ORDER);
@@ -402,8 +404,8 @@ impl Rules for Shared {
         if self.map.is_behind(offset, len) { all & all.wrapping_neg() } else { all }
     }
 
-    /// Legs that are in may differ where a crash or a failed write left them so. Nothing is shown
-    /// before this opening is recorded.
+    /// Whether a range may be read: legs that are in may differ after a crash or a failed write. No
+    /// data are shown before this opening is recorded.
     fn settles(&self, offset: u64, len: u64) -> bool {
         if !self.start.shows() && self.settles_first.load(ORDER) {
             return false;
@@ -457,7 +459,7 @@ impl Rules for Shared {
         }
         let before = self.leaving.fetch_or(bit, ORDER);
         let wrote = self.writers.fetch_and(!bit, ORDER) & bit != 0;
-        // It may have become a reader in between.
+        // The leg may have become a reader in between.
         let _ = self.readers.fetch_update(ORDER, ORDER, without);
         if before & bit == 0 && (left || wrote) {
             self.say(format!("{} left: {}", self.leg_name(leg), why()));
@@ -481,7 +483,7 @@ impl Rules for Shared {
         let later = |leg: &usize| self.legs[*leg].changed_at.load(ORDER) > answers.since;
         let later = (0..self.legs.len()).filter(later).fold(0, |all, leg| all | 1 << leg);
         let missing = recorded & !answers.good & !later;
-        // A superblock begun before the leg left may still record it as in.
+        // A superblock begun before the leg failed may still record it as in.
         let seen = if planted(Plant::EnterUnseen) { 0 } else { recorded | entering };
         match () {
             () if missing & !leaving != 0 => Verdict::Lost,

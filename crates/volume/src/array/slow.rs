@@ -1,5 +1,5 @@
-//! The keeper's watch on slow legs. A write takes as long as its slowest leg: who wonders why an
-//! array is slow learns which leg that is.
+//! The keeper's watch on slow legs. A write takes as long as its slowest leg: the watch names the
+//! leg that slows an array down.
 
 use block::Nanos;
 
@@ -7,12 +7,12 @@ use super::shared::Shared;
 
 /// Time between looks.
 const LOOK: Nanos = Nanos::from_secs(10);
-/// Changes of a leg between looks, below which nothing is said of it.
+/// Minimum changes of a leg between looks for a conclusion.
 const CHANGES_LEAST: u64 = 32;
-/// A leg that takes this many times as long as the fastest one, and this much longer, is slow.
+/// Factor over the fastest leg, and minimum difference, from which a leg is slow.
 const TIMES: u64 = 5;
 const LONGER: Nanos = Nanos::from_millis(5);
-/// Time until a leg that is still slow is named again.
+/// Time until a leg that is still slow is reported again.
 const AGAIN: Nanos = Nanos::from_secs(600);
 
 #[derive(Default)]

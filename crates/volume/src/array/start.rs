@@ -1,9 +1,9 @@
-//! The opening of an array, and whether it is recorded on its legs.
+//! Opening of an array, and the recording of the opening on the legs.
 //!
-//! A leg whose server is started anew may come back as an older image, which is known by what the
-//! array has written to the leg since. So nothing that legs hold is shown before the superblocks
-//! and maps of this opening are durable, unless they cannot be written; and until then an image is
-//! known by the maps that were read.
+//! A leg whose server restarts may return as an older image, which is recognised by the array's
+//! later writes to the leg. So no data of legs is shown before the superblocks and maps of this
+//! opening are durable, unless they cannot be written; until then an image is recognised by the
+//! maps that were read.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -14,7 +14,7 @@ use super::{Maps, Page};
 
 const ORDER: Ordering = Ordering::SeqCst;
 
-/// The opening is being recorded, no leg takes it, or it is recorded.
+/// States: the opening is being recorded, no leg accepts the record, or the opening is recorded.
 const BEGUN: u8 = 0;
 const REFUSED: u8 = 1;
 const RECORDED: u8 = 2;
@@ -26,7 +26,7 @@ pub(super) struct Start {
 }
 
 impl Start {
-    /// `maps` are those that were read from this many legs.
+    /// Creates the state from the maps read from this many legs.
     pub(super) fn new(legs: usize, maps: &Maps) -> Start {
         let mut versions = vec![Vec::new(); legs];
         let version = |page: &Option<Page>| page.as_ref().map(Page::version).unwrap_or_default();
@@ -46,12 +46,12 @@ impl Start {
         self.state.store(RECORDED, ORDER);
     }
 
-    /// No leg takes them.
+    /// Notes that no leg accepts the metadata.
     pub(super) fn refuse(&self) {
         let _ = self.state.compare_exchange(BEGUN, REFUSED, ORDER, ORDER);
     }
 
-    /// The last leg is there again, and is asked again.
+    /// Retries the recording after the last leg has returned.
     pub(super) fn retry(&self) {
         let _ = self.state.compare_exchange(REFUSED, BEGUN, ORDER, ORDER);
     }

@@ -7,7 +7,7 @@ use proto::crc32c::crc32c;
 
 /// Bytes of a copy.
 pub const SUPERBLOCK_BYTES: usize = 4096;
-/// Offset of the data, behind the first copy and the map.
+/// Offset of the data, after the first copy and the map.
 pub const DATA_OFFSET: u64 = 1 << 20;
 /// Bytes reserved at the end, for the second copy.
 pub const TAIL_BYTES: u64 = 1 << 20;
@@ -26,11 +26,11 @@ const HISTORY_AT: usize = MEMBERS_AT + MEMBERS_MAX * MEMBER_BYTES;
 const CRC_AT: usize = 8;
 const _: () = assert!(HISTORY_AT + HISTORY_MAX * 16 <= SUPERBLOCK_BYTES);
 
-/// A generation of an array: a number and a random tag, so that two legs which went on alone never
-/// have the same.
+/// A generation of an array: a number and a random tag, so that two legs that were used alone never
+/// have the same one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generation {
-    /// Grows by one with each change of membership.
+    /// Number, increased with each change of membership.
     pub number: u64,
     /// Random, new for each.
     pub tag: u64,
@@ -39,11 +39,11 @@ pub struct Generation {
 /// State of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegState {
-    /// In sync: it has every acknowledged write.
+    /// In sync: the leg has every acknowledged write.
     In,
-    /// Out: it may have missed writes and is not read.
+    /// Out: the leg may have missed writes and is not read.
     Out,
-    /// Syncing: it gets writes and is not read.
+    /// Syncing: the leg gets writes and is not read.
     Syncing,
     /// A hot spare.
     Spare,
@@ -52,13 +52,13 @@ pub enum LegState {
 /// A member as the superblock lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its UUID.
+    /// UUID of the leg.
     pub uuid: u128,
-    /// Its state.
+    /// State of the leg.
     pub state: LegState,
-    /// It has no data: everything ever written must be copied to it.
+    /// The leg has no data: everything ever written must be copied to it.
     pub empty: bool,
-    /// The last generation in which it was in.
+    /// Last generation in which the leg was an active member.
     pub left: Generation,
 }
 
@@ -67,9 +67,9 @@ pub struct Member {
 pub struct Superblock {
     /// UUID of the array.
     pub array: u128,
-    /// Its name.
+    /// Name of the array.
     pub name: String,
-    /// UUID of the leg that holds this copy.
+    /// UUID of the leg with this copy.
     pub leg: u128,
     /// The current generation.
     pub generation: Generation,
@@ -90,7 +90,7 @@ pub struct Superblock {
 /// Why a copy cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
-    /// No superblock is there.
+    /// The copy has no superblock.
     Absent,
     /// Made by another version of the format.
     Version(u32),
@@ -123,12 +123,12 @@ impl Superblock {
         bits.fold(0, |all, (number, _)| all | 1 << number)
     }
 
-    /// Moves on to a new generation and appends the current one to the history.
+    /// Starts a new generation and appends the current one to the history.
     pub fn advance(&mut self, tag: u64) {
         self.history.insert(0, self.generation);
         if self.history.len() > HISTORY_MAX {
             // Generations that an absent leg may hold stay in the history: without them the leg
-            // would seem to have gone on alone.
+            // would seem to have been used alone.
             let may_stand = |past: &Generation| {
                 let near = |member: &Member| {
                     let left = member.left.number;
@@ -142,8 +142,8 @@ impl Superblock {
         self.generation = Generation { number: self.generation.number + 1, tag };
     }
 
-    /// Whether this history contains the other leg's generation: the other one then acknowledged
-    /// nothing that is not known here.
+    /// Whether this history contains the other leg's generation: that leg then acknowledged nothing
+    /// that is unknown here.
     pub fn knows(&self, other: &Superblock) -> bool {
         let theirs = other.generation;
         let left = self.number_of(other.leg).map(|number| self.members[number].left);
@@ -212,7 +212,7 @@ impl Superblock {
     ///
     /// # Errors
     ///
-    /// Why it cannot be used.
+    /// The damage that makes the copy unusable.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, Damage> {
         let mut bytes: [u8; SUPERBLOCK_BYTES] = match bytes.get(..SUPERBLOCK_BYTES) {
             Some(bytes) if bytes.starts_with(&MAGIC) => bytes.try_into().expect("4 KiB"),

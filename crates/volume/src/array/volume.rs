@@ -20,24 +20,24 @@ use crate::{Ground, Hidden, Hints, OpenError, Purpose, Volume};
 
 /// Time limit of the keeper to mark the map clean at the end.
 ///
-/// Less than a signal leaves to a program. What is not done by then, such as a copy of what cannot
-/// be read, stays marked, and is copied after the next opening.
+/// Less than a program has after a signal. Unfinished regions, such as unreadable ones, stay
+/// marked, and are copied after the next opening.
 const CLOSING: Nanos = Nanos::from_secs(1);
 /// Time between looks at the progress of a check.
 const PROGRESS: std::time::Duration = std::time::Duration::from_millis(100);
 /// Longest time between steps of the keeper.
 const LOOK: Nanos = Nanos::from_millis(1000);
 
-/// An array that is open.
+/// An open array.
 pub(crate) struct ArrayVolume {
-    /// Its legs by number; `None` for absent ones.
+    /// Legs by number; `None` for absent ones.
     legs: Arc<[Option<Arc<dyn Volume>>]>,
     array: Array,
     geometry: Geometry,
     /// `None` for an array opened read-only.
     thread: Option<Arc<Thread>>,
     notes: Vec<String>,
-    /// Its legs by the superblocks, without spares.
+    /// Number of legs in the superblocks, without spares.
     members: usize,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
         suits(&uri.name, leg)?;
         match Desk::open(leg, purpose) {
             Ok(desk) => desks.push(desk),
-            // The leg is not lost: somebody else has it.
+            // The leg is not lost, but in use by another process.
             Err(why @ (OpenError::Locked { .. } | OpenError::InUse { .. })) => return Err(why),
             Err(why) => lost.push(why.to_string()),
         }
@@ -140,7 +140,7 @@ fn ways(core: &Core, legs: &Arc<[Option<Arc<dyn Volume>>]>, thread: Option<Arc<T
     })
 }
 
-/// The keeper's thread. It ends with its last owner.
+/// Thread of the keeper. The thread ends with its last owner.
 struct Thread {
     stop: Arc<AtomicBool>,
     waker: Waker,
@@ -190,7 +190,7 @@ impl Drop for Thread {
     }
 }
 
-/// Runs the keeper until told to stop, then marks the map clean.
+/// Runs the keeper until it is stopped, then marks the map clean.
 fn keep(
     core: &Core,
     array: &Array,

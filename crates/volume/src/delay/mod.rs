@@ -1,4 +1,4 @@
-//! An emulated drive: data of another volume, with completions delayed as a model says.
+//! An emulated drive: data of another volume, with completions delayed by a model.
 //!
 //! [`DelayLane`] over a null volume in virtual time is the simulated drive.
 
@@ -22,15 +22,15 @@ use crate::{Ground, Hints, OpenError, Volume, null};
 /// Suffix of a profile's name: accept it although its fit is poor.
 const ANYWAY: &str = ",anyway";
 
-/// A volume behind a modelled drive. The profile's file may change while it is used: I/Os in flight
-/// keep their times, later ones follow the new profile.
+/// A volume behind a modelled drive. The profile's file may change during use: I/Os in flight keep
+/// their times, later ones follow the new profile.
 pub(crate) struct Delay {
     inner: Arc<dyn Volume>,
     drive: Arc<Drive>,
     about: String,
 }
 
-/// The drive; changes of the profile's file apply to it.
+/// The emulated drive; changes of the profile's file apply to it.
 struct Drive {
     machine: Arc<Machine>,
     /// Accept a profile although its fit is poor.
@@ -42,11 +42,11 @@ struct Drive {
 #[derive(Default)]
 struct Changes {
     count: u64,
-    /// Name of the last one.
+    /// Name of the last profile.
     name: String,
-    /// Why the last one was refused.
+    /// Reason why the last profile was refused.
     refused: Option<String>,
-    /// Lines that nobody was told yet.
+    /// Lines not reported yet.
     news: Vec<String>,
 }
 
@@ -183,14 +183,14 @@ impl Volume for Delay {
     }
 }
 
-/// A random seed: neither two drives nor two runs repeat each other's times. A fixed seed would
-/// repeat nothing in real time.
+/// A random seed: different for each drive and run. A fixed seed would make nothing repeatable in
+/// real time.
 fn chance() -> u64 {
     RandomState::new().hash_one(())
 }
 
 /// A lane to one drive of `machine` that stores nothing. At most `depth` I/Os are in the drive at
-/// once. It never asks to be polled: [`Machine::advance`] says when I/Os complete.
+/// once. The lane never requests a poll: [`Machine::advance`] returns the completions.
 pub fn simulated(
     machine: &Arc<Machine>,
     drive: u32,
@@ -201,10 +201,10 @@ pub fn simulated(
     Box::new(DelayLane::new(machine.clone(), drive, depth, inner))
 }
 
-/// Holds each completion of another lane back until the model says that it is due.
+/// Holds each completion of another lane back until it is due by the model.
 ///
-/// Faults too: a drive needs time to detect them. The model's queue depth holds per lane; I/Os
-/// beyond it stay with the caller.
+/// Faults are delayed, too: a drive needs time to detect them. The model's queue depth applies per
+/// lane; I/Os beyond that depth stay with the caller.
 struct DelayLane {
     machine: Arc<Machine>,
     /// The drive's number in the machine.
@@ -228,9 +228,9 @@ struct DelayLane {
 
 /// An I/O in flight.
 struct Slot {
-    /// The caller's.
+    /// Tag of the submitter.
     tag: Tag,
-    /// The model has released it.
+    /// The model has released the I/O.
     due: bool,
     done: Option<Done>,
 }
@@ -296,7 +296,7 @@ impl DelayLane {
         }
     }
 
-    /// The model failed: nothing waits for it any more.
+    /// Handles a failure of the model: no I/O waits for it any more.
     #[cold]
     fn give_up(&mut self, why: String) {
         self.broken = Some(why);
@@ -350,7 +350,7 @@ impl Lane for DelayLane {
                 self.give_up(error.to_string());
             }
         }
-        // Completions that are ready need no further turn.
+        // Ready completions need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }

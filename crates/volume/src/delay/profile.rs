@@ -10,27 +10,27 @@ use crate::watch::read_short;
 /// Maximum length of a profile, in bytes.
 pub(super) const TEXT_BYTES_MAX: u64 = 1 << 16;
 
-/// Why a profile was refused.
+/// Reason why a profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("profile {name}: {reason}")]
 pub struct ProfileError {
     /// The name as given.
     pub name: String,
-    /// What is wrong, and what would be right.
+    /// The problem and its fix.
     pub reason: String,
 }
 
-/// A profile, and whether it comes from a file, which may change.
+/// A profile, and whether it is from a file, which may change.
 pub(super) struct Found {
     pub profile: Profile,
     pub is_file: bool,
 }
 
-/// A shipped profile, that of a file, or that of a drive of the catalogue, in this order.
+/// Loads a built-in profile, one from a file, or that of a drive of the catalogue, in this order.
 ///
 /// # Errors
 ///
-/// There is none, or it is invalid; with the remedy.
+/// There is no such profile, or it is invalid; with the remedy.
 pub(super) fn load(name: &str) -> Result<Found, ProfileError> {
     if let Some(profile) = Profile::shipped(name) {
         return Ok(Found { profile, is_file: false });

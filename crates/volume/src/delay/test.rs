@@ -18,7 +18,7 @@ fn machine(profile: &Profile, drives: u32) -> Arc<Machine> {
     Arc::new(Machine::new(profile.network(drives), ways, 7).unwrap())
 }
 
-/// A lane over a null volume, which asks to be polled.
+/// A lane over a null volume that needs to be polled.
 fn lane(text: &str) -> DelayLane {
     over(text, null::lane(GEOMETRY()))
 }
@@ -49,7 +49,7 @@ fn polled(lane: &mut dyn Lane, now: u64) -> Vec<(u64, Result<(), Fault>)> {
 fn an_answer_comes_when_the_model_says_and_not_before() {
     let mut lane = lane(FIXED);
     assert_eq!(lane.wake(), None);
-    // Equal tags are the caller's business; two servers, and writes that take longer.
+    // Equal tags are the caller's responsibility; two servers, and writes that take longer.
     let ios = [io(5, Op::Write, 0), io(5, Op::Read, 0), io(6, Op::Read, 512)];
     assert!(submit(&mut lane, 1000, ios).is_empty());
     assert_eq!(lane.wake(), Some(Nanos(11_000)));
@@ -83,7 +83,7 @@ fn what_the_drive_has_no_room_for_stays_with_the_owner() {
     assert_eq!(submit(&mut lane, 10_000, left).len(), 1);
 }
 
-/// A lane that takes two I/Os at once and completes them when the test says so.
+/// A lane that accepts two I/Os at once and completes them on the test's command.
 struct Slow(Rc<RefCell<Vec<Io>>>, Rc<RefCell<Vec<Done>>>);
 
 impl Lane for Slow {
@@ -124,7 +124,7 @@ fn an_answer_waits_for_the_data_too() {
         buf: None,
     });
     assert_eq!(polled(&mut lane, 12_345), [(10, Err(Fault::Medium))]);
-    // The third one's time starts when it was taken.
+    // The service time of the third I/O starts when the drive accepts it.
     assert!(submit(&mut lane, 20_000, left).is_empty());
     let third = taken.borrow_mut().remove(0);
     done.borrow_mut().push(Done { tag: third.tag, result: Ok(()), cause: Cause::NONE, buf: None });
@@ -181,7 +181,7 @@ fn rates_and_latencies_are_those_of_theory() {
 }
 
 /// Keeps `outstanding` I/Os on an emulated drive, woken by its own lane, over real memory; returns
-/// I/Os per second and mean latency in seconds from when the drive took an I/O.
+/// I/Os per second and mean latency in seconds from the time at which the drive accepts an I/O.
 fn emulated(profile: &Profile, op: Op, outstanding: u32, ios: u64) -> (f64, f64) {
     let depth = profile.queue_depth.unwrap_or(u32::MAX);
     let inner = null::lane(GEOMETRY());
@@ -284,8 +284,9 @@ fn any_length_has_a_way_within_a_limit() {
 
 const DISK: fn() -> Geometry = || Geometry::new(8 << 30, 512);
 
-/// Keeps `outstanding` I/Os of 4 KiB on a disk, woken by its own lane or, as in a simulation, by
-/// its machine; returns I/Os per second and mean latency in seconds from when the drive took one.
+/// Keeps `outstanding` I/Os of 4 KiB on an HDD, woken by its own lane or, as in a simulation, by
+/// its machine; returns I/Os per second and mean latency in seconds from the time at which the
+/// drive accepts an I/O.
 fn disk(
     profile: &Profile,
     op: Op,
@@ -358,7 +359,8 @@ fn a_disk_is_the_same_emulated_simulated_and_in_theory_at_any_depth() {
         }
         rates.push(found[0].0);
     }
-    // Seek 2.9 ms, half a turn, 4 KiB and the controller: 201 IOPS, more with more to choose from.
+    // Seek 2.9 ms, half a rotation, 4 KiB and the controller: 201 IOPS, more with a larger choice
+    // of I/Os.
     assert!((rates[0] - 201.0).abs() < 4.0, "{rates:?}");
     assert!(rates[5] > 2.2 * rates[0] && rates[7] > rates[5], "{rates:?}");
 }
@@ -372,7 +374,7 @@ fn a_stream_is_as_fast_as_the_medium() {
             assert!((rate * 4096.0 / 100e6 - 1.0).abs() < 0.01, "{outstanding}: {rate}");
         }
     }
-    // Uncached writes at depth 1 miss a turn each; at depth 2 they do not.
+    // Uncached writes at depth 1 miss a rotation each; at depth 2 they do not.
     let (rate, _) = disk(&profile, Op::Write, 1, false, |made| made * 4096);
     assert!((240.0..=250.0).contains(&rate), "{rate}");
     let (rate, _) = disk(&profile, Op::Write, 2, false, |made| made * 4096);

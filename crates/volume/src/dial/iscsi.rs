@@ -50,13 +50,13 @@ impl Isids {
 }
 
 impl IscsiDial {
-    /// The way to a unit with which there has been no session yet.
+    /// Dials a unit without earlier sessions.
     pub fn new(uri: IscsiUri) -> IscsiDial {
         IscsiDial { uri, free: Arc::default() }
     }
 }
 
-/// The ISID of a session, free for another one when this is dropped.
+/// ISID of a session, available to another one when this is dropped.
 pub struct Isid {
     isid: [u8; 6],
     free: Arc<Isids>,
@@ -160,7 +160,7 @@ impl Errand for Discovery {
     }
 
     fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It logs out when it has the answer.
+        // The errand logs out when it has the answer.
     }
 
     fn has_left(&self) -> bool {

@@ -1,9 +1,9 @@
-//! One thread of the process for all connections without I/O: those that query something, such as a
-//! volume's capacity, and the NVMe admin queues that keep associations alive.
+//! One thread of the process for all connections without I/O: queries, such as a volume's capacity,
+//! and the NVMe admin queues that keep associations alive.
 //!
-//! Opening a volume waits until its connection has the answer. Connections of several callers
-//! proceed in parallel, and so do their logouts, for which only the last owner waits: the thread
-//! ends with its last connection.
+//! Opening a volume waits for the answer on its connection. Connections of several callers proceed
+//! in parallel, and so do their logouts, for which only the last owner waits: the thread ends with
+//! its last connection.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,8 +22,8 @@ use crate::remote::Link;
 
 /// Time limit of a logout.
 const LEAVING: Nanos = Nanos::from_secs(1);
-/// Shortest time between checks of deadlines: there may be a thousand, and a wait that ends early
-/// is spun through.
+/// Minimum time between checks of deadlines: there may be a thousand, and the core spins through a
+/// short wait.
 const LOOK: Nanos = Nanos::from_millis(5);
 /// Small and large buffers of the thread: messages here are short, and a pool below a huge page is
 /// not cleared before use.
@@ -34,10 +34,10 @@ pub(super) trait Errand: Endpoint + Send + 'static {
     /// The answer.
     type Found: Send + 'static;
 
-    /// The answer, once it is known.
+    /// Answer of the target, once known.
     fn found(&self) -> Option<Self::Found>;
 
-    /// Asks for a logout, if the session does not end by itself.
+    /// Requests a logout, if the session does not end by itself.
     fn leave(&mut self, now: Nanos, out: &mut Outbox);
 
     /// Whether the session has ended.
@@ -52,11 +52,11 @@ pub struct Kept {
     keeper: Arc<Keeper>,
 }
 
-/// Why a connection ended, if it did.
+/// Reason why a connection ended, if it did.
 type Ended = Arc<Mutex<Option<String>>>;
 
 impl Kept {
-    /// Why the connection ended, if it did.
+    /// Reason why the connection ended, if it did.
     pub(super) fn ended(&self) -> Option<String> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -85,7 +85,7 @@ enum Order {
 type Begin = Box<dyn FnOnce(&Core) -> Option<Box<dyn Visit>> + Send>;
 
 impl Keeper {
-    /// The thread of this process, started if it does not run.
+    /// Thread of this process, started if it does not run.
     pub(super) fn get() -> io::Result<Arc<Keeper>> {
         static KEEPER: Mutex<Weak<Keeper>> = Mutex::new(Weak::new());
         let mut known = KEEPER.lock().unwrap_or_else(PoisonError::into_inner);
@@ -123,8 +123,7 @@ impl Keeper {
         Ok(Keeper { orders: Some(giver(waker)), next, thread: Some(thread) })
     }
 
-    /// Runs `end` on a connection, and waits for its answer or for the reason why there is none, in
-    /// words for the user.
+    /// Runs `end` on a connection, and waits for its answer or for an error message for the user.
     pub(super) fn send<E: Errand>(
         self: Arc<Keeper>,
         stream: TcpStream,
@@ -144,7 +143,7 @@ impl Keeper {
             }
         });
         self.order(Order::Begin(number, begin));
-        // The connection sends it, or drops the sender.
+        // The connection sends the answer, or drops the sender.
         let found = wait.recv().unwrap_or_else(|_| Err("its thread has ended".to_owned()))?;
         Ok((found, Kept { number, ended, keeper: self }))
     }
@@ -205,7 +204,7 @@ impl Table {
         }
     }
 
-    /// Takes all orders; true when there will be no more.
+    /// Takes all orders; true if no more will come.
     fn obey(&mut self, orders: &Taker<Order>) -> bool {
         loop {
             match orders.next() {
@@ -242,12 +241,12 @@ impl Table {
     }
 }
 
-/// Why a connection is visited.
+/// Reason of a visit to a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visiting {
     /// Data arrived, or a deadline may be due.
     News,
-    /// It is to log out.
+    /// Order to log out.
     Leave,
 }
 
@@ -255,12 +254,12 @@ enum Visiting {
 trait Visit {
     fn token(&self) -> Token;
 
-    /// Does the work that is due; false when it has ended.
+    /// Does all work that is due; false when the connection has ended.
     fn step(&mut self, now: Nanos, visiting: Visiting) -> bool;
 
     fn deadline(&self) -> Option<Nanos>;
 
-    /// It has ended, for this reason.
+    /// Handles the end of the connection, with its reason.
     fn end(&mut self, why: &str);
 }
 
@@ -274,13 +273,13 @@ struct Call<E: Errand> {
 }
 
 impl<E: Errand> Call<E> {
-    /// Receives data; returns why the connection ended, if it did.
+    /// Receives data; returns the reason why the connection ended, if it did.
     fn take(&mut self, now: Nanos) -> Result<(), String> {
         let taken = self.link.take(now);
         if let Some(found) = self.asked.as_ref().and_then(|_| self.link.end.found())
             && let Some(asked) = self.asked.take()
         {
-            // The caller waits for it.
+            // The caller waits for the answer.
             let _ = asked.send(Ok(found));
         }
         taken.map_err(|ending| ending.to_string())?;

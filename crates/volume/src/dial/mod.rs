@@ -1,4 +1,4 @@
-//! How to reach a remote volume: the only module of this crate that knows protocols.
+//! Connections to remote volumes: the only module of this crate that knows protocols.
 
 mod iscsi;
 mod keeper;
@@ -25,34 +25,34 @@ pub use subsystems::discover_nvme;
 /// Time limit of an address.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a target reports of a volume.
+/// Properties that a target reports for a volume.
 #[derive(Clone, Debug)]
 pub struct Learned {
-    /// Its geometry.
+    /// Geometry of the volume.
     pub geometry: Geometry,
-    /// Its product name.
+    /// Product name of the target.
     pub product: Option<String>,
-    /// Backing store of the volume, where a server of this project says so.
+    /// Backing store of the volume, if a server of this project reports it.
     pub backing: Option<Backing>,
     /// A flush on one connection covers writes that completed on others.
     pub flushes_all: bool,
     /// Name of the disk.
     pub identity: Option<String>,
-    /// The running server, of one of this project.
+    /// Instance of a running server of this project.
     pub instance: Option<u64>,
-    /// Length in bytes, if the rest beyond the blocks is left out.
+    /// Capacity in bytes, if a partial block at the end is left out.
     pub odd_bytes: Option<u64>,
 }
 
-/// The name by which a target knows a connection, held while the connection lives. Once this is
-/// dropped, the name is free for another connection.
+/// Name by which a target knows a connection, held while the connection lives. Once this is
+/// dropped, another connection may use the name.
 pub trait Place: 'static {
-    /// The name; 0 where connections have none.
+    /// Name of the connection; 0 if connections have none.
     fn name(&self) -> u64 {
         0
     }
 
-    /// Whether what the target says of earlier connections is said of the one of this name.
+    /// Whether the target's statements about earlier connections apply to the one with this name.
     fn concerns(&self, name: u64) -> bool {
         name == self.name()
     }
@@ -60,7 +60,7 @@ pub trait Place: 'static {
 
 impl Place for () {}
 
-/// A protocol and an address in it.
+/// A protocol and an address.
 pub trait Dial: Clone + Send + Sync + 'static {
     /// Our endpoint of a connection.
     type End: Initiator + 'static;
@@ -68,25 +68,25 @@ pub trait Dial: Clone + Send + Sync + 'static {
     /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
 
-    /// The name by which the target knows a connection, such as a queue id.
+    /// Name by which the target knows the connection, such as a queue ID.
     type Place: Place;
 
-    /// A new endpoint. `wanted` is the name of a lost connection with changes in doubt: the new one
-    /// takes its place, if that is possible, so that the target ends them. An error for the user if
-    /// the target allows no more.
+    /// Creates an endpoint. `wanted` is the name of a lost connection with changes in doubt: the
+    /// new connection replaces it, if possible, so that the target ends those changes. Fails with
+    /// an error for the user if the target allows no more connections.
     fn initiator(
         &self,
         now: Nanos,
         wanted: Option<u64>,
     ) -> Result<(Self::End, Self::Place), String>;
 
-    /// Why no connection is usable before [`renew`](Self::renew), if so: the association reports
-    /// it, not its I/O queues.
+    /// Reason why no connection is usable before [`renew`](Self::renew), if so: the association
+    /// reports it, not its I/O queues.
     fn stale(&self) -> Option<String> {
         None
     }
 
-    /// Prepares for a new connection after one broke. May take seconds.
+    /// Prepares a new connection after a failed one. May take seconds.
     fn renew(&self) -> Result<(), OpenError> {
         Ok(())
     }
@@ -117,8 +117,8 @@ pub(crate) fn connect(address: &str) -> Result<TcpStream, OpenError> {
     Err(connect_error(address, last))
 }
 
-/// Connects to `address` and waits for the answer of the endpoint that `begin` makes. `name` tells
-/// the user what is asked. The connection lives until its handle is dropped.
+/// Connects to `address` and waits for the answer of the endpoint that `begin` makes. `name`
+/// describes the request for the user. The connection lives until its handle is dropped.
 fn learn<E: Errand>(
     address: &str,
     name: impl FnOnce() -> String,
@@ -130,7 +130,7 @@ fn learn<E: Errand>(
     found.map_err(|ending| OpenError::Refused { uri: name(), ending })
 }
 
-/// Why there is no connection with `address`.
+/// Error for a failed connection to `address`.
 pub(crate) fn connect_error(address: &str, error: io::Error) -> OpenError {
     OpenError::Connect { address: address.to_owned(), error }
 }

@@ -19,23 +19,23 @@ const QUEUES: u16 = 64;
 /// I/Os in flight on a queue.
 const QUEUE_DEPTH: u16 = 1023;
 
-/// Who keeps admin queues: a thread of the process, or a simulation.
+/// Owner of admin queues: a thread of the process, or a simulation.
 pub trait Hold: Send + Sync + 'static {
-    /// An admin queue that is kept; dropping it ends the association.
+    /// A held admin queue; dropping it ends the association.
     type Kept: Send + Sync + 'static;
 
     /// Connects an admin queue to a subsystem, and waits for its association.
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// No association could be established.
     fn open(
         &self,
         uri: &NvmeUri,
         begin: &dyn Fn(Nanos) -> NvmeAdmin,
     ) -> Result<(Association, Self::Kept), OpenError>;
 
-    /// Why an association ended, if it did.
+    /// Reason why an association ended, if it did.
     fn ended(kept: &Self::Kept) -> Option<String>;
 }
 
@@ -84,7 +84,7 @@ struct Open<H: Hold> {
     /// Ids of unused queues, the longest unused first: the controller may still be deleting the
     /// last.
     free_queues: Mutex<VecDeque<u16>>,
-    /// The admin queue, which keeps it alive; dropping it ends the association.
+    /// Admin queue that keeps the association alive; dropping the queue ends the association.
     admin: H::Kept,
 }
 
@@ -100,7 +100,7 @@ impl NvmeDial {
 }
 
 impl<H: Hold> NvmeDial<H> {
-    /// The same for a subsystem by its name, with the admin queues kept by `hold`.
+    /// Dials a subsystem by its name, with the admin queues kept by `hold`.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl<H: Hold> Inner<H> {
 }
 
 impl<H: Hold> Open<H> {
-    /// `old`: the association that this one replaces. Its controller is reset, so that it executes
-    /// nothing any more.
+    /// Creates an association. `old` is the association that it replaces: its controller is reset,
+    /// so that no more of its commands are executed.
     fn new(
         hold: &H,
         uri: &NvmeUri,
@@ -152,7 +152,7 @@ impl<H: Hold> Open<H> {
     }
 }
 
-/// The host identifier: the same for all associations of this process.
+/// Host identifier of all associations of this process.
 pub(super) fn host_id() -> [u8; 16] {
     let mut id = *b"drumfire\0\0\0\0\0\0\0\x01";
     id[8..12].copy_from_slice(&std::process::id().to_be_bytes());
@@ -197,8 +197,8 @@ impl<H: Hold> Dial for NvmeDial<H> {
         H::ended(&self.0.open().admin)
     }
 
-    /// Opens a new association if the old one has ended. A volume's lanes break together: the first
-    /// to come here does it, the others wait.
+    /// Opens a new association if the old one has ended. A volume's lanes fail together: the first
+    /// caller opens it, the others wait.
     fn renew(&self) -> Result<(), OpenError> {
         let _renewing = self.0.renewing.lock().unwrap_or_else(PoisonError::into_inner);
         if self.stale().is_some() {
@@ -246,8 +246,8 @@ impl<H: Hold> Place for QueueNumber<H> {
         name(&self.open, self.number)
     }
 
-    /// A controller lets a queue in only when nothing is left of the one of its number before; and
-    /// an association tells of all queues of the controllers that it has replaced.
+    /// A controller accepts a queue only when the previous one with its number is finished; and an
+    /// association confirms the end of all queues of the controllers that it has replaced.
     fn concerns(&self, name: u64) -> bool {
         name == self.name() || name >> 16 < self.open.number
     }

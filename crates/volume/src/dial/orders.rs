@@ -1,7 +1,7 @@
 //! A queue of orders to a thread that sleeps while it is empty.
 //!
 //! Each order is either taken or dropped, also if the thread ends early, so a caller that waits for
-//! its result learns of that through what the order holds.
+//! its result is notified through a sender in the order.
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ struct Queue<T>(Mutex<Waiting<T>>);
 
 struct Waiting<T> {
     orders: VecDeque<T>,
-    /// There will be no more.
+    /// The sender is gone: no more orders will come.
     over: bool,
     /// The receiver is gone.
     left: bool,
 }
 
-/// The thread's end. Dropping it drops the queued orders and all later ones.
+/// Receiving end of the thread. Dropping it drops the queued orders and all later ones.
 pub(super) struct Taker<T>(Arc<Queue<T>>);
 
 /// The thread's next step.
@@ -65,7 +65,7 @@ impl<T> Drop for Taker<T> {
     }
 }
 
-/// Sends orders. Dropping it says that there will be no more.
+/// Sender of orders. Dropping it means that no more will come.
 pub(super) struct Giver<T> {
     queue: Arc<Queue<T>>,
     waker: Waker,

@@ -25,11 +25,11 @@ pub fn discover_nvme(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenEr
     Ok(found.into_iter().map(row).collect())
 }
 
-/// The URI with the name of the only subsystem that its portal shows this host.
+/// URI with the name of the only subsystem that its portal reports to this host.
 ///
 /// # Errors
 ///
-/// The portal shows none, or several to choose from.
+/// The portal reports no subsystem, or several.
 pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     let name = || Uri::Nvme(uri.clone()).to_string();
     let found = ask(&uri.address, uri.session.initiator.as_deref().unwrap_or(HOST_NQN), name)?;
@@ -41,7 +41,8 @@ pub(super) fn only_one(uri: &NvmeUri) -> Result<NvmeUri, OpenError> {
     Ok(NvmeUri { subsystem, address, ..uri.clone() })
 }
 
-/// The only subsystem in a discovery log, and its address if not one of those `asked`.
+/// The only subsystem in a discovery log, and its address unless that is one of the `asked`
+/// addresses.
 fn choose(
     found: &[DiscoveryEntry],
     asked: &[SocketAddr],
@@ -100,7 +101,7 @@ impl Errand for NvmeDiscovery {
     }
 
     fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
-        // It shuts its controller down when it has the log.
+        // The errand shuts its controller down when it has the log.
     }
 
     fn has_left(&self) -> bool {

@@ -1,8 +1,8 @@
-//! A volatile write cache: blocks that were acknowledged and are not on the medium yet.
+//! A volatile write cache: acknowledged blocks that are not on the medium yet.
 //!
-//! One for all lanes of a volume, under a lock taken once per batch. A block has the number of its
-//! last write; `since` is the first write whose data would be lost with the cache, so a flush is
-//! complete when no block's `since` is older than the flush.
+//! All lanes of a volume share the cache, under a lock taken once per batch. A block has the number
+//! of its last write; `since` is the first write whose data would be lost with the cache, so a
+//! flush is complete when no block's `since` is older than the flush.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const RUN_MAX_BYTES: u64 = 64 << 10;
 pub(super) struct Cache {
     pub(super) block_bytes: u64,
     inside: Mutex<Inside>,
-    /// Its [`Manner`], readable without the lock.
+    /// The cache's [`Manner`], readable without the lock.
     manner: AtomicU8,
     /// Number of its blocks, readable without the lock.
     held: AtomicU64,
@@ -38,7 +38,7 @@ struct Inside {
     counts: Counts,
 }
 
-/// What was lost or not kept.
+/// Counters of lost and unsaved data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Flushes and FUA writes acknowledged without being durable.
@@ -51,16 +51,17 @@ struct Block {
     data: Box<[u8]>,
     /// The number of its last write.
     number: u64,
-    /// The first write of it that is not on the medium.
+    /// First write of the block that is not on the medium.
     since: u64,
-    /// It is being written to the medium, or the medium's block is being changed otherwise. Only
-    /// one at a time, to keep the order.
+    /// The block is being written to the medium, or changed there in another way. Only one at a
+    /// time, to keep the order.
     busy: bool,
-    /// Its data after the last cut, if that counts as on the medium without having been written.
+    /// The block's data after the last cut, if it counts as on the medium without having been
+    /// written.
     safe: Option<Box<[u8]>>,
 }
 
-/// What an acknowledgement means.
+/// Meaning of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     /// The data is on the medium (write-through).
@@ -85,7 +86,7 @@ impl Manner {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) first: u64,
-    /// Their write numbers, in order; a hole for a block that is not cached.
+    /// Write numbers of the blocks, in order; a hole for a block that is not cached.
     pub(super) numbers: Vec<Option<u64>>,
     pub(super) data: Vec<u8>,
     /// Some block survived a power cut, and must survive whatever the medium does.
@@ -121,7 +122,7 @@ impl Cache {
         self.lock().rule = rule;
     }
 
-    /// How it handles I/Os now.
+    /// Current handling of I/Os.
     pub(super) fn manner(&self) -> Manner {
         match self.manner.load(Ordering::Acquire) {
             0 => Manner::Through,
@@ -130,7 +131,7 @@ impl Cache {
         }
     }
 
-    /// Whether it holds nothing.
+    /// Whether the cache is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.held.load(Ordering::Acquire) == 0
     }
@@ -214,7 +215,7 @@ impl Cache {
         left
     }
 
-    /// Runs of a range with blocks that survived a power cut.
+    /// Runs in a range with blocks that survived a power cut.
     pub(super) fn survivors(&self, offset: u64, len: u32) -> Vec<Run> {
         let range = self.blocks_of(offset, len);
         let inside = &mut *self.lock();
@@ -226,7 +227,7 @@ impl Cache {
     }
 
     /// Locks a range whose blocks on the medium are being changed, such as by a trim; `None` while
-    /// other I/Os are there, or if it has [survivors](Self::survivors).
+    /// other I/Os are in flight there, or if the range has [survivors](Self::survivors).
     pub(super) fn claim(&self, offset: u64, len: u32) -> Option<Run> {
         let range = self.blocks_of(offset, len);
         let inside = &mut *self.lock();
@@ -251,7 +252,7 @@ impl Cache {
         Some(run)
     }
 
-    /// The write of a run to the medium completed or failed.
+    /// Handles a completed or failed write of a run to the medium.
     pub(super) fn arrived(&self, run: &Run, is_there: bool) {
         let inside = &mut *self.lock();
         for (block, number) in (run.first..).zip(&run.numbers) {
@@ -259,7 +260,7 @@ impl Cache {
             let Some(held) = inside.blocks.get_mut(&block) else { continue };
             held.busy = false;
             // A block in flight during the power cut must survive the next one, too, and is written
-            // once more.
+            // again.
             if !is_there || held.safe.is_some() && !run.safe {
                 continue;
             }
@@ -273,14 +274,14 @@ impl Cache {
         self.count(inside);
     }
 
-    /// The power is cut: each cached block is lost, or by chance was on the medium already. Writes
-    /// to the medium in flight complete.
+    /// Cuts the power: each cached block is lost, or by chance was on the medium already. Writes to
+    /// the medium in flight complete.
     pub(super) fn cut(&self, cut: Cut) {
         let inside = &mut *self.lock();
         let salt = inside.rng.next_u64();
         let mut lost = 0;
         inside.blocks.retain(|block, held| {
-            // The blocks of a write share its fate, or have one each.
+            // The blocks of a write share one outcome, or each has its own.
             let of = if cut.torn { *block } else { held.number };
             let mut state = salt ^ of.wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let survives = (splitmix(&mut state) >> 11) as f64 / (1_u64 << 53) as f64;
@@ -311,7 +312,7 @@ impl Cache {
 }
 
 impl Inside {
-    /// Blocks to evict down to the capacity; any of them, not the oldest.
+    /// Blocks to evict down to the capacity; random ones, not the oldest.
     fn make_room(&mut self, block_bytes: u64) -> Vec<Run> {
         let Some(rule) = &self.rule else { return Vec::new() };
         let fit = (rule.bytes() / block_bytes).max(1);
@@ -330,7 +331,7 @@ impl Inside {
         runs
     }
 
-    /// Takes the run of idle blocks that begins here.
+    /// Takes the run of idle blocks that begins at this block.
     fn take_run(&mut self, first: u64, block_bytes: u64) -> Run {
         let mut run = Run { first, numbers: Vec::new(), data: Vec::new(), safe: false };
         let most = (RUN_MAX_BYTES / block_bytes).max(1);
@@ -348,12 +349,12 @@ impl Inside {
 }
 
 impl Run {
-    /// How many of its blocks lie in a range.
+    /// Number of the run's blocks in a range.
     pub(super) fn blocks_in(&self, range: &Range<u64>) -> u64 {
         self.ends_at().min(range.end).saturating_sub(self.first.max(range.start))
     }
 
-    /// The block behind it.
+    /// First block after the run.
     fn ends_at(&self) -> u64 {
         self.first + self.numbers.len() as u64
     }

@@ -1,9 +1,9 @@
 //! A lane behind a write cache: writes are acknowledged once cached.
 //!
-//! Reads see the cache over the medium. A flush or FUA write waits until the data it covers is on
-//! the medium, whichever lane writes it, unless the cache lies. Evictions complete before the write
-//! that needs the room is acknowledged. Closing writes everything to the medium, as drives do on a
-//! shutdown.
+//! Reads see the cache over the medium. A flush or FUA write waits until its data is on the medium,
+//! whichever lane writes the data, unless the cache ignores flushes. Evictions complete before the
+//! write that needs the room is acknowledged. Closing writes everything to the medium, as drives do
+//! on a shutdown.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use block::{Buf, Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 
 use super::cache::{Cache, Manner, Run};
 
-/// How often a lane checks whether other lanes have written blocks.
+/// Interval at which a lane checks whether other lanes have written blocks.
 const LOOK: Nanos = Nanos(200_000);
 /// Maximum number of I/Os of one flush at once. Tests exceed it.
 const RUNS_MAX: usize = if cfg!(test) { 2 } else { 32 };
@@ -30,27 +30,27 @@ pub(super) struct CachedLane {
     finished: Vec<Done>,
     ready: Vec<Done>,
     looked: Nanos,
-    /// Closing: the whole cache is being written to the medium.
+    /// The whole cache is being written to the medium before closing.
     closing: bool,
 }
 
 /// The purpose of an I/O of the inner lane.
 enum Inner {
-    /// The caller's, unchanged, with the cached blocks if it is a read.
+    /// The caller's I/O, unchanged, with the cached blocks if it is a read.
     Owners { tag: Tag, overlay: Vec<(usize, Box<[u8]>)> },
     /// A run being written to the medium.
     Run { run: Run, task: usize },
-    /// The last I/O of a task, and the blocks that it changes.
+    /// Last I/O of a task, and the blocks that it changes.
     Last { task: usize, claimed: Option<Run> },
 }
 
-/// A caller's I/O that takes several of the inner lane.
+/// A caller's I/O that needs several I/Os of the inner lane.
 struct Task {
-    /// `None` for one of the lane's own.
+    /// `None` for a task of the lane itself.
     tag: Option<Tag>,
     buf: Option<Buf>,
     step: Step,
-    /// Its runs in flight.
+    /// Runs in flight of the task.
     in_flight: u32,
     result: Result<(), (Fault, Cause)>,
 }
@@ -61,9 +61,9 @@ enum Step {
     Room,
     /// Writes a range's blocks to the medium, as far as written by `upto`.
     Clear { range: Range<u64>, upto: u64, then: Then },
-    /// Waits until no other I/O changes its blocks.
+    /// Waits until no other I/O changes the I/O's blocks.
     Claim { op: Op, offset: u64, len: u32, fua: bool },
-    /// Its last I/O is in flight.
+    /// The task's last I/O is in flight.
     Last,
 }
 
@@ -142,7 +142,7 @@ impl CachedLane {
         }
         match then {
             Some(then) => {
-                // The eviction is a task of its own: a write that goes to the medium does not wait
+                // The eviction is a separate task: a write that goes to the medium does not wait
                 // for it.
                 let room_for =
                     if room.is_empty() { None } else { Some(self.enter_room(None, None)) };
@@ -193,7 +193,7 @@ impl CachedLane {
             Step::Room => self.finish(number, Ok(())),
             Step::Clear { range, upto, then } => {
                 let (result, in_flight) = (task.result, task.in_flight);
-                // A run that failed is not retried for the same task.
+                // A failed run is not retried for the same task.
                 if result.is_ok() {
                     let room = RUNS_MAX.saturating_sub(in_flight as usize);
                     let left = self.cache.left(range, upto, room);
@@ -364,7 +364,7 @@ impl Lane for CachedLane {
             self.begin(io);
         }
         self.inner.submit(now, &mut self.batch);
-        // Completions that are ready need no further turn.
+        // Ready completions need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }

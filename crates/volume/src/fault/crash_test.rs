@@ -1,6 +1,6 @@
-//! Write caches and power cuts against a model, from seeds: several lanes, any order of writes,
-//! flushes, trims and reads, and a medium that executes and completes I/Os in any order and loses
-//! what it was not told to keep.
+//! Seeded model tests of write caches and power cuts: several lanes, any order of writes, flushes,
+//! trims and reads, and a medium that executes and completes I/Os in any order and loses all data
+//! that was not flushed.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,23 +24,23 @@ type Held = (u64, Stamp);
 /// The medium below the cache.
 struct Medium {
     now: Vec<Held>,
-    /// As of the last completed write.
+    /// Content after the last completed write.
     told: Vec<Held>,
-    /// What survives a power loss of the medium.
+    /// Content that survives a power loss of the medium.
     durable: Vec<Held>,
     executed: u64,
     taken: Vec<Taken>,
     rng: Rng,
 }
 
-/// An I/O that the medium has taken.
+/// An I/O that the medium has accepted.
 struct Taken {
     lane: usize,
     io: Io,
     is_done: bool,
-    /// The medium lost power before executing it.
+    /// The medium lost power before executing the I/O.
     fails: bool,
-    /// A flush covers what had completed when it came.
+    /// Data that a flush covers: those completed when it arrived.
     covers: Vec<Held>,
 }
 
@@ -83,7 +83,7 @@ impl Medium {
         }
     }
 
-    /// Any block that is not durable may return to its old content.
+    /// Cuts the medium's power: any block that is not durable may return to its old content.
     fn lose_power(&mut self) {
         for index in 0..self.taken.len() {
             if self.taken[index].is_done {
@@ -160,16 +160,16 @@ impl Lane for MediumLane {
 /// Allowed contents of a block. Writes of a block are never in flight together.
 #[derive(Clone, Default)]
 struct Known {
-    /// All that was written since the last cut, the oldest first.
+    /// All writes since the last cut, the oldest first.
     versions: Vec<Stamp>,
-    /// A read must find this one or a later one.
+    /// Index of the oldest version that a read may find.
     told: usize,
-    /// This one or a later one must survive.
+    /// Index of the oldest version that may survive.
     durable: usize,
     is_written: bool,
 }
 
-/// An I/O in flight, and what was known when it began.
+/// An I/O in flight, and the known state when it began.
 struct Asked {
     io: (Op, bool, usize, usize),
     cuts: u64,
@@ -271,7 +271,7 @@ impl World {
         for (at, block) in (first..first + len).enumerate() {
             let bytes = &buf[at * BLOCK as usize..(at + 1) * BLOCK as usize];
             let (found, known) = (stamp_of(bytes), &self.known[block]);
-            // What was read before the power cut may be lost since.
+            // Data read before the power cut may be lost since.
             let from = asked.known[at].0.min(known.told);
             if !known.versions[from..].contains(&found) {
                 let may = &known.versions[from..];
@@ -296,7 +296,7 @@ impl World {
                     self.known[first..first + len].iter_mut().zip(&asked.known)
                 {
                     known.is_written = false;
-                    // An I/O acknowledged before a cut but seen after it may be lost.
+                    // An I/O acknowledged before a cut but reaped after it may be lost.
                     if result.is_ok() && (fua || asked.cuts == self.cuts) {
                         known.told = *version;
                     }
@@ -367,7 +367,7 @@ impl World {
             }
         }
         if self.cuts != cuts {
-            // What was read first may have been lost again.
+            // Data of the first read may have been lost again.
             return Ok(());
         }
         for (known, stamp) in self.known.iter_mut().zip(found) {
@@ -403,7 +403,7 @@ fn what_was_flushed_or_written_with_fua_survives_every_cut_of_the_power() {
 #[test]
 fn a_cache_that_lies_loses_what_was_flushed_within_few_seeds() {
     let lost = (0..10).filter(|seed| live(*seed, true, false).is_err()).count();
-    // In one of three runs nothing cached is lost.
+    // In one of three runs no cached data are lost.
     assert!(lost >= 3, "{lost} of 10 lives have lost something");
 }
 
@@ -434,7 +434,7 @@ fn what_survived_a_cut_goes_to_the_medium_for_good() {
     let (number, _) = cache.write(512, &[1; 512]);
     let on_its_way = cache.left(0..9, number, 9).runs.remove(0);
     cache.cut(cut);
-    // It was not written with FUA.
+    // The write had no FUA.
     cache.arrived(&on_its_way, true);
     assert!(cache.claim(512, 512).is_none(), "a trim would bring back what was before");
     let again = cache.survivors(512, 512).remove(0);

@@ -20,7 +20,7 @@ struct Versions {
 }
 
 impl History {
-    /// Records what an I/O changes.
+    /// Records the changes of an I/O.
     pub(super) fn note(&mut self, block_bytes: u64, io: &Io) {
         let first = io.offset / block_bytes;
         match (io.op, &io.buf) {

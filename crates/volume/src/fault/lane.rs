@@ -8,7 +8,7 @@ use block::{Cause, Done, Fault, Geometry, Io, Lane, Nanos, Op, Pool, Tag};
 use super::cached::CachedLane;
 use super::referee::{Hold, Referee, Sentence};
 
-/// How often a lane that holds I/Os for good checks for another schedule.
+/// Interval at which a lane that holds I/Os indefinitely checks for another schedule.
 const LOOK: Nanos = Nanos::from_millis(50);
 /// Base of the causes of injected faults; those of other lanes are small numbers or statuses.
 const CAUSE: u32 = 0xfa17_0000;
@@ -26,11 +26,11 @@ pub(super) struct FaultLane {
     finished: Vec<Done>,
     /// Done, to be completed at these times.
     held: BTreeMap<(Nanos, u32), Done>,
-    /// Done, held until the schedule changes.
+    /// Completions held until the schedule changes.
     hung: Vec<(u32, Done)>,
     ready: Vec<Done>,
     edition: u64,
-    /// Power cuts that were applied.
+    /// Number of power cuts applied so far.
     cuts: u64,
     looked: Nanos,
 }
@@ -38,12 +38,12 @@ pub(super) struct FaultLane {
 /// An I/O in flight.
 #[derive(Clone, Copy)]
 struct Slot {
-    /// The caller's.
+    /// Tag of the submitter.
     tag: Tag,
     op: Op,
     offset: u64,
     begun: Nanos,
-    /// Number of power cuts when it began.
+    /// Number of power cuts when the I/O began.
     cuts: u64,
     sentence: Sentence,
 }
@@ -106,7 +106,7 @@ impl FaultLane {
         self.batch.push_back(io);
     }
 
-    /// An I/O is done: completes it now, or when it is due.
+    /// Handles a completion: returns it now, or when it is due.
     fn settle(&mut self, now: Nanos, index: u32, done: Done) {
         let slot = self.slots[index as usize];
         let done = Done { tag: slot.tag, ..done };
@@ -122,7 +122,7 @@ impl FaultLane {
         if self.slots[index as usize].cuts == self.referee.cache().cuts() {
             return self.ready.push(done);
         }
-        // The power was cut since it began: whether it was done is unknown.
+        // The power was cut since the I/O began: whether it was executed is unknown.
         let (result, cause) = (Err(Fault::Disconnected), Cause(CAUSE | POWER));
         self.ready.push(Done { result, cause, ..done });
     }
@@ -155,7 +155,7 @@ impl FaultLane {
         }
     }
 
-    /// Completes what is due, and everything held once the schedule has changed.
+    /// Completes due I/Os, and all held ones once the schedule has changed.
     fn release(&mut self, now: Nanos) {
         self.looked = now;
         self.referee.tick(now);
@@ -178,7 +178,7 @@ impl FaultLane {
     }
 }
 
-/// Flips one bit.
+/// Flips one bit of the data.
 fn flip(buf: &mut Option<block::Buf>, bit: Option<u64>) {
     if let (Some(buf), Some(bit)) = (buf, bit)
         && let Some(byte) = buf.get_mut((bit / 8) as usize)
@@ -204,7 +204,7 @@ impl Lane for FaultLane {
             self.sentences = sentences;
         }
         self.inner.submit(now, &mut self.batch);
-        // Completions that are ready need no further turn.
+        // Ready completions need no further turn.
         if self.inner.wake().is_some_and(|at| at <= now) {
             self.gather(now);
         }

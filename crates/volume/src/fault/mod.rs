@@ -1,6 +1,6 @@
 //! Fault injection by a schedule: `fault:SCHEDULE(URI)`.
 //!
-//! I/Os fail, hang, take long, are lost, torn, misplaced or damaged, as on a failing drive or
+//! I/Os fail, hang, take long, are lost, torn, misdirected or damaged, as on a failing drive or
 //! target. The schedule's seed and the order of I/Os decide which ones. The file of a schedule may
 //! change while the volume is used: held I/Os complete, and the new schedule's time begins.
 
@@ -52,15 +52,15 @@ impl Faulty {
     }
 }
 
-/// Seconds up to which a schedule is tried: beyond any time in it.
+/// Seconds up to which a schedule is tried: beyond all times in it.
 const TRIED_S: u64 = 3 * 366 * 86_400;
 
-/// Parses a schedule and tries it on I/Os at growing times; returns how many were struck. For
-/// fuzzing.
+/// Parses a schedule and tries it on I/Os at growing times; returns the number of affected I/Os.
+/// For fuzzing.
 ///
 /// # Errors
 ///
-/// Why the schedule is invalid.
+/// The reason why the schedule is invalid.
 pub fn try_schedule(text: &str) -> Result<u64, String> {
     let geometry = Geometry::new(1 << 20, 512);
     let referee = Referee::new(Schedule::parse(text)?, geometry)?;

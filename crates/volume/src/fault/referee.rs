@@ -12,10 +12,11 @@ use super::rule::{Rule, Verb};
 use super::schedule::Schedule;
 use crate::Gate;
 
-/// Maximum number of healed blocks remembered. Beyond it a bad block counts as healed, for now.
+/// Maximum number of healed blocks that are recorded. Beyond that a bad block counts as healed, for
+/// now.
 const HEALED_MAX: usize = 1 << 20;
 
-/// Decides for all lanes of a volume, under a lock taken once per batch.
+/// Decision maker for all lanes of a volume, under a lock taken once per batch.
 pub(super) struct Referee {
     geometry: Geometry,
     block_bytes: u64,
@@ -23,7 +24,7 @@ pub(super) struct Referee {
     inside: Mutex<Inside>,
     /// Time of the next power cut; [`u64::MAX`] for never.
     next_cut: AtomicU64,
-    /// Number of schedules so far: on a change lanes release what they hold.
+    /// Number of schedules so far: on a change lanes release held I/Os.
     edition: AtomicU64,
 }
 
@@ -32,57 +33,57 @@ struct Inside {
     /// Time of the first I/O.
     began: Option<Nanos>,
     rng: Rng,
-    /// One per rule.
+    /// State of each rule.
     states: Vec<RefereeState>,
     /// Earlier contents of blocks, for a schedule with stale reads.
     history: Option<History>,
     /// Why the last change of the schedule was refused.
     refused: Option<String>,
-    /// Changes that nobody was told of yet.
+    /// Changes not reported yet.
     news: Vec<String>,
 }
 
 #[derive(Default)]
 struct RefereeState {
     strikes: u64,
-    /// It is sticky, and has struck.
+    /// The fault is sticky, and has struck.
     stuck: bool,
     /// Bad blocks rewritten since.
     healed: HashSet<u64>,
 }
 
-/// What happens to one I/O. Nothing by default.
+/// Effects on one I/O. Nothing by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Sentence {
-    /// If it is not executed: the number of the fault, and its result.
+    /// Number of the fault, and its result, if the I/O is not executed.
     pub(super) answer: Option<(u32, Result<(), Fault>)>,
     /// Ends the connection instead of completing, with a TCP reset if `true`.
     pub(super) ends: Option<bool>,
     /// Added to its latency.
     pub(super) add: Nanos,
-    /// Multiplies its latency; 0 counts as 1.
+    /// Factor on the I/O's latency; 0 counts as 1.
     pub(super) factor: f64,
-    /// How long its completion is held.
+    /// Time for which the completion is held.
     pub(super) hold: Hold,
-    /// The offset it goes to instead.
+    /// Offset to which the I/O is redirected.
     pub(super) place: Option<u64>,
-    /// Bytes of it that are executed.
+    /// Number of bytes that are executed.
     pub(super) keep: Option<u32>,
     /// The bit of its data to flip.
     pub(super) flip: Option<u64>,
-    /// Whether it reads earlier data.
+    /// Whether the I/O reads earlier data.
     pub(super) stale: bool,
 }
 
-/// How long a completion is held.
+/// Time for which a completion is held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Hold {
-    /// Not at all.
+    /// The completion is not held.
     #[default]
     No,
-    /// Until a time.
+    /// Held until this time.
     Until(Nanos),
-    /// Until the schedule changes.
+    /// Held until the schedule changes.
     Forever,
 }
 
@@ -114,14 +115,14 @@ impl Referee {
         self.geometry
     }
 
-    /// Its write cache, inactive unless the schedule has one.
+    /// Write cache of the volume, inactive unless the schedule has one.
     pub(super) fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// Applies another schedule, whose time begins with the next I/O. An invalid one changes
-    /// nothing, nor does one with a cache if clients were told that there is none: they would not
-    /// flush it.
+    /// Applies another schedule, whose time begins with the next I/O. An invalid schedule changes
+    /// nothing, nor does one with a cache if the volume was advertised to clients without one: they
+    /// would not flush it.
     pub(super) fn replace(&self, schedule: Result<Schedule, String>) {
         let fits = schedule.and_then(|schedule| {
             schedule.fits(&self.geometry)?;
@@ -163,7 +164,8 @@ impl Referee {
         self.lock().refused.clone()
     }
 
-    /// Cuts the power if it is time. Idle lanes need not call this: a late cut loses the same.
+    /// Cuts the power if a cut is due. Idle lanes need not call this: a late cut loses the same
+    /// data.
     pub(super) fn tick(&self, now: Nanos) {
         if now.0 >= self.next_cut.load(Ordering::Acquire) {
             let inside = &mut *self.lock();
@@ -173,7 +175,7 @@ impl Referee {
         }
     }
 
-    /// Applies the cuts that are due.
+    /// Applies due cuts.
     fn cut(&self, inside: &mut Inside, began: Nanos, now: Nanos) {
         let mut next = u64::MAX;
         for (rule, state) in inside.schedule.rules.iter().zip(&mut inside.states) {
@@ -183,7 +185,7 @@ impl Referee {
             let (begun, at) = rule.windows(now.since(began));
             let begun = rule.count.map_or(begun, |count| begun.min(count));
             if state.strikes < begun {
-                // Of several late cuts the first has lost everything.
+                // Of several late cuts the first one has lost everything.
                 state.strikes = begun;
                 self.cache.cut(rule.cut());
             }
@@ -195,7 +197,7 @@ impl Referee {
         self.next_cut.store(next, Ordering::Release);
     }
 
-    /// How often the schedule was replaced.
+    /// Number of times that the schedule was replaced.
     pub(super) fn edition(&self) -> u64 {
         self.edition.load(Ordering::Acquire)
     }
@@ -255,7 +257,7 @@ impl Referee {
 }
 
 impl Gate for Referee {
-    /// Counts for each fault how often it has closed the gate.
+    /// Counts for each fault the times that it has closed the gate.
     fn is_shut(&self, now: Nanos) -> bool {
         let inside = &mut *self.lock();
         let since = now.since(*inside.began.get_or_insert(now));
@@ -281,7 +283,7 @@ impl Inside {
         Inside { schedule, began: None, rng, states, history, refused: None, news: Vec::new() }
     }
 
-    /// The rule that keeps the power off at this time, if any.
+    /// Rule that keeps the power off at this time, if any.
     fn is_off(&self, since: Nanos) -> Option<u32> {
         let is_off = |rule: &Rule| {
             let counts = rule.count.is_none_or(|count| rule.windows(since).0 <= count);
@@ -290,7 +292,7 @@ impl Inside {
         self.schedule.rules.iter().position(is_off).map(|index| index as u32)
     }
 
-    /// Records what an I/O changes, if it is executed as submitted.
+    /// Records the changes of an I/O, if it is executed as submitted.
     fn note(&mut self, block_bytes: u64, io: &Io, sentence: &Sentence) {
         if let Some(history) = &mut self.history
             && (sentence.answer, sentence.place, sentence.keep) == (None, None, None)
@@ -350,7 +352,7 @@ impl Inside {
 }
 
 impl RefereeState {
-    /// Records bad blocks that are rewritten whole.
+    /// Records bad blocks that are rewritten completely.
     fn heal(&mut self, rule: &Rule, seed: u64, index: usize, block_bytes: u64, io: &Io) {
         if matches!(io.op, Op::Read | Op::Flush) {
             return;
@@ -378,7 +380,7 @@ fn is_chosen(rule: &Rule, seed: u64, index: usize, block: u64) -> bool {
 }
 
 impl Sentence {
-    /// Adds a rule's effect to an I/O; false if it has none on this one.
+    /// Adds a rule's effect to an I/O; false if the rule has none on this I/O.
     fn take(
         &mut self,
         rule: &Rule,
@@ -436,14 +438,14 @@ impl Sentence {
         }
     }
 
-    /// The first result stands.
+    /// Sets the result; the first one is kept.
     fn answer_by(&mut self, index: u32, result: Result<(), Fault>) -> bool {
         let first = self.answer.is_none();
         self.answer = self.answer.or(Some((index, result)));
         first
     }
 
-    /// When an I/O that began and was done at these times completes.
+    /// Completion time of an I/O that began and was done at these times.
     pub(super) fn due(&self, begun: Nanos, done: Nanos) -> Hold {
         let took = done.since(begun).0 as f64;
         let slow = Nanos((took * (self.factor.max(1.0) - 1.0)) as u64);

@@ -1,4 +1,4 @@
-//! One fault of a schedule: what it does, to which I/Os, when and how often.
+//! One fault of a schedule: its effect, affected I/Os, time and repetition.
 
 use block::{Fault, Nanos, Op, parse_size};
 use serde::Deserialize;
@@ -6,31 +6,32 @@ use serde::Deserialize;
 /// Longest time in a schedule, in seconds: a year.
 const TIME_S_MAX: f64 = 366.0 * 86_400.0;
 
-/// What happens to an I/O.
+/// Effect on an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verb {
-    /// It fails without being executed.
+    /// The I/O fails without being executed.
     Error,
     /// A read of a bad block fails. `chance` is the share of bad blocks; a write of the whole
     /// block, a trim or zeroing heals it.
     BadBlocks,
-    /// It is executed, but completes only when the fault's time is over or the schedule changes.
+    /// The I/O is executed, but completes only when the fault's time is over or the schedule
+    /// changes.
     Hang,
-    /// It completes later: `add_s`, `factor` or both.
+    /// The I/O completes later: `add_s`, `factor` or both.
     Slow,
-    /// It succeeds without being executed: a lost write, or an ignored flush.
+    /// The I/O succeeds without being executed: a lost write, or an ignored flush.
     Drop,
     /// Only the first blocks of a write are executed, fewer than all.
     Tear,
-    /// It goes to another offset of the volume.
+    /// The I/O goes to another offset of the volume.
     Misdirect,
-    /// One bit of the data is flipped: in what a read returns, in what a write stores.
+    /// One bit of the data is flipped: of the data that a read returns or a write stores.
     Flip,
     /// The I/O is not executed, and its connection ends without a response. Without a connection it
     /// fails.
     Disconnect,
-    /// The same with a TCP reset.
+    /// Like the previous verb, with a TCP reset.
     Reset,
     /// A target solicits no data of writes (no R2T) while the fault lasts.
     Withhold,
@@ -41,12 +42,12 @@ pub(super) enum Verb {
     PowerCut,
 }
 
-/// What a power cut does to the write cache.
+/// Effect of a power cut on the write cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
     /// Share of the blocks that were on the medium already, 0 to 1.
     pub(super) survives: f64,
-    /// Each block has its own fate; otherwise the blocks of a write share one.
+    /// Each block has its own outcome; otherwise the blocks of a write share one.
     pub(super) torn: bool,
 }
 
@@ -99,7 +100,7 @@ enum OpWord {
     Read,
     Write,
     Flush,
-    /// Zeroing, too.
+    /// Trims and zeroing.
     Trim,
 }
 
@@ -233,7 +234,7 @@ impl Rule {
         }
     }
 
-    /// Whether it strikes this kind of I/O.
+    /// Whether the rule affects this kind of I/O.
     pub(super) fn concerns(&self, op: Op) -> bool {
         let word = OpWord::of(op);
         match &self.op {
@@ -243,15 +244,15 @@ impl Rule {
         }
     }
 
-    /// Whether it strikes I/Os that touch `offset..offset + len`. I/Os without a range match
+    /// Whether the rule affects I/Os that touch `offset..offset + len`. I/Os without a range match
     /// everywhere.
     pub(super) fn touches(&self, op: Op, offset: u64, len: u32) -> bool {
         let Some([Size(from), Size(to)]) = self.range else { return true };
         op == Op::Flush || offset < to && offset.saturating_add(len.into()) > from
     }
 
-    /// Whether it strikes at this time since the schedule began, and when that ends; the inner
-    /// `None` if never.
+    /// Whether the rule is active at this time since the schedule began, and when that ends; the
+    /// inner `None` if never.
     pub(super) fn window(&self, since: Nanos) -> Option<Option<Nanos>> {
         let after = nanos(self.after_s);
         if since < after {
@@ -266,7 +267,8 @@ impl Rule {
         (since < end).then_some(Some(end))
     }
 
-    /// Windows begun at this time since the schedule began, and when the next one begins.
+    /// Number of windows begun at this time since the schedule began, and the start of the next
+    /// one.
     pub(super) fn windows(&self, since: Nanos) -> (u64, Option<Nanos>) {
         let (after, every) = (nanos(self.after_s), self.every_s.map(nanos));
         if since < after {
@@ -286,12 +288,12 @@ impl Rule {
         Cut { survives: self.survives.unwrap_or(0.5), torn: self.torn.unwrap_or(true) }
     }
 
-    /// Share of I/Os, or of blocks, that it strikes: 0 to 1.
+    /// Share of I/Os, or of blocks, that the rule affects: 0 to 1.
     pub(super) fn chance(&self) -> f64 {
         self.chance.unwrap_or(1.0)
     }
 
-    /// Least and most seconds of added latency.
+    /// Minimum and maximum seconds of added latency.
     pub(super) fn added(&self) -> Option<[f64; 2]> {
         self.add_s.map(|added| match added {
             Added::Fixed(seconds) => [seconds; 2],
@@ -316,7 +318,7 @@ impl Rule {
 }
 
 impl Verb {
-    /// The word for it.
+    /// Name of the verb.
     pub(super) fn word(self) -> &'static str {
         match self {
             Verb::Error => "error",

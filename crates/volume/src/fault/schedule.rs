@@ -1,4 +1,4 @@
-//! Schedules of faults: what goes wrong with which I/Os, from when on, and how often.
+//! Schedules of faults: kind, affected I/Os, start and repetition.
 //!
 //! ```toml
 //! name = "a disk that gets slow and forgets a flush"
@@ -71,17 +71,17 @@ pub(super) struct Schedule {
     /// Name of the schedule; one without faults needs none.
     #[serde(default)]
     pub(super) name: String,
-    /// What it imitates.
+    /// Device that the schedule imitates.
     #[serde(default)]
     pub(super) about: String,
     /// Seed of all random choices.
     #[serde(default)]
     pub(super) seed: u64,
-    /// Its write cache, if it has one.
+    /// Write cache, if the schedule has one.
     #[serde(default)]
     pub(super) cache: Option<CacheRule>,
-    /// The faults, at most 64. All of them apply to each I/O, in this order. A schedule without
-    /// any, as that of an empty file, heals.
+    /// Faults, at most 64. All of them apply to each I/O, in this order. A schedule without faults,
+    /// such as an empty file, heals.
     #[serde(rename = "fault", default)]
     pub(super) rules: Vec<Rule>,
 }
@@ -90,7 +90,7 @@ pub(super) struct Schedule {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CacheRule {
-    /// Its size: 1 block to 4 GiB; 32 MiB by default.
+    /// Size of the cache: 1 block to 4 GiB; 32 MiB by default.
     #[serde(default)]
     size: Option<Size>,
     /// Acknowledges flushes and FUA writes without making anything durable.
@@ -99,18 +99,18 @@ pub(super) struct CacheRule {
 }
 
 impl CacheRule {
-    /// Its size in bytes.
+    /// Size of the cache in bytes.
     pub(super) fn bytes(&self) -> u64 {
         self.size.map_or(CACHE_BYTES, |size| size.0)
     }
 }
 
 impl Schedule {
-    /// The shipped schedule of this name, or that of a file.
+    /// Loads the built-in schedule of this name, or that of a file.
     ///
     /// # Errors
     ///
-    /// There is none, or it is invalid; with the remedy.
+    /// There is no such schedule, or it is invalid; with the remedy.
     pub(super) fn load(name: &str) -> Result<Schedule, String> {
         if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
             return Schedule::parse(text);
@@ -122,12 +122,12 @@ impl Schedule {
         Schedule::parse(&text)
     }
 
-    /// Whether it is shipped, so that it has no file that could change.
+    /// Whether the schedule is built in, so that it has no file that could change.
     pub(super) fn is_shipped(name: &str) -> bool {
         SHIPPED.iter().any(|(shipped, _)| *shipped == name)
     }
 
-    /// Checks it against a volume's geometry.
+    /// Checks the schedule against a volume's geometry.
     pub(super) fn fits(&self, geometry: &Geometry) -> Result<(), String> {
         if self.cache.is_some() && geometry.block_bytes < 512 {
             return Err("a cache needs a volume with blocks: leave out block=1".to_owned());

@@ -16,7 +16,7 @@ fn lane(faults: &str) -> (FaultLane, Arc<Referee>) {
     (FaultLane::new(referee.clone(), Box::new(Store::new()), Pool::new(64, 16)), referee)
 }
 
-/// A lane to bytes of its own, which completes at once.
+/// A lane to its own bytes, which completes at once.
 struct Store {
     bytes: Vec<u8>,
     done: Vec<Done>,
@@ -108,7 +108,7 @@ fn errors_strike_their_range_their_time_and_their_number() {
          every_s = 10\ncount = 3\n",
     );
     let mut read = |now: u64, offset| once(&mut lane, now * MS, io(1, Op::Read, offset, 1024, 0));
-    // Its time begins with the first I/O.
+    // The schedule's time begins with the first I/O.
     let results: Vec<bool> = [
         (5_000, 4096),
         (6_000, 4096),
@@ -174,7 +174,7 @@ fn a_hung_io_is_answered_when_its_time_is_over_or_the_schedule_changes() {
     referee.replace(Ok(forever.clone()));
     submit(&mut lane, 3_000 * MS, [io(3, Op::Write, 0, 512, 8)]);
     assert_eq!(tags(&poll(&mut lane, 1_000_000 * MS)), []);
-    // It asks to be polled by itself.
+    // The lane requests a poll without another event.
     assert!(lane.wake().unwrap() <= Nanos(1_000_050 * MS));
     referee.replace(Ok(forever));
     assert_eq!(tags(&poll(&mut lane, 1_000_050 * MS)), [(3, Ok(()))]);
@@ -261,7 +261,7 @@ fn a_cut_of_the_power_ends_what_is_in_flight_and_the_power_comes_back() {
     submit(&mut lane, 0, [io(2, Op::Flush, 0, 0, 0), io(3, Op::Write, 512, 512, 8)]);
     assert_eq!(tags(&poll(&mut lane, 999 * MS)), [(3, Ok(()))]);
     assert_eq!(tags(&poll(&mut lane, 1000 * MS)), [(2, Err(Fault::Disconnected))]);
-    // While the power is off, everything fails, even what would be dropped or refused.
+    // While the power is off, everything fails, even I/Os that would be dropped or refused.
     for (op, offset) in [(Op::Read, 0), (Op::Trim, 0), (Op::Flush, 0), (Op::Read, BYTES)] {
         let done = once(&mut lane, 2999 * MS, io(4, op, offset, 512, 0));
         assert_eq!(done.result, Err(Fault::Disconnected), "{op:?}");
@@ -269,7 +269,7 @@ fn a_cut_of_the_power_ends_what_is_in_flight_and_the_power_comes_back() {
     }
     assert_eq!(once(&mut lane, 3000 * MS, io(5, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);
-    // Cuts during idle times happened all the same, as often as scheduled.
+    // Cuts during idle times happened, too, as often as scheduled.
     once(&mut lane, 5000 * MS, io(6, Op::Write, 512, 512, 9));
     assert_eq!(once(&mut lane, 21_500 * MS, io(7, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);
@@ -298,7 +298,7 @@ fn a_schedule_may_be_switched_and_one_that_does_not_fit_is_told() {
     }
     assert!(referee.news().is_empty());
 
-    // What a cache held is kept without it, and goes to the volume.
+    // After the removal of the cache, its data goes to the volume.
     let (mut cached, referee) = self::lane("[cache]\nsize = '8k'\nlies = true\n");
     assert!(cached.geometry().volatile);
     for block in 0..64 {
@@ -452,7 +452,7 @@ fn shipped_schedules_strike_what_is_tried_on_them() {
 fn data_are_not_asked_for_while_the_gate_is_shut() {
     let fault = "[[fault]]\nverb = 'withhold'\nafter_s = 1\nfor_s = 2\nevery_s = 10\ncount = 2\n";
     let (mut lane, referee) = lane(fault);
-    // Its time begins with the first call.
+    // The schedule's time begins with the first call.
     let shut = [0, 999, 1_000, 2_999, 3_000, 11_500, 13_500, 21_500];
     let shut = shut.map(|now| referee.is_shut(Nanos((5_000 + now) * MS)));
     assert_eq!(shut, [false, false, true, true, false, true, false, false]);

@@ -1,7 +1,7 @@
-//! Images whose length is no multiple of the block: 1,000,001 bytes.
+//! Images whose size is no multiple of the block: 1,000,001 bytes.
 //!
-//! To peers that know bytes they are as long as they are. Others see whole blocks: the last one is
-//! padded with zeroes, and cannot be written, as there is no place for its padding.
+//! Peers that count in bytes see the exact size. Others see whole blocks: the last one is padded
+//! with zeroes, and cannot be written, as the file has no room for the padding.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ use crate::uri::FileUri;
 /// Treatment of the last part of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tail {
-    /// There is none.
+    /// The image has no partial block.
     None,
     /// The last block is padded.
     Padded,
@@ -22,11 +22,11 @@ pub(super) enum Tail {
     LeftOut,
 }
 
-/// The last block of an image that is padded.
+/// The padded last block of an image.
 pub(super) struct Odd {
     /// The image to the byte.
     exact: Geometry,
-    /// Reads that go beyond its end, with where the padding begins and ends in their buffers.
+    /// Reads past the end, with the start and end of the padding in their buffers.
     cut: Vec<(Tag, usize, usize)>,
 }
 
@@ -34,7 +34,7 @@ impl Tail {
     pub(super) fn of(uri: &FileUri, found: &OpenFile, block_bytes: u32) -> Tail {
         match found.device || found.bytes.is_multiple_of(u64::from(block_bytes)) {
             true => Tail::None,
-            // Direct I/O was asked for, and knows whole blocks only.
+            // Direct I/O was requested, which transfers whole blocks only.
             false if !uri.to_the_byte || uri.direct == Some(true) || uri.sqpoll || uri.iopoll => {
                 Tail::LeftOut
             }
@@ -74,11 +74,11 @@ impl Odd {
         Odd { exact, cut: Vec::new() }
     }
 
-    /// Whether an I/O is one of whole blocks that may be done, or one within the image's bytes.
+    /// Checks that an I/O is one of whole blocks that is allowed, or one within the image's bytes.
     pub(super) fn check(&self, padded: &Geometry, io: &Io) -> Result<(), Fault> {
         match self.exact.check(io) {
             Err(Fault::OutOfRange) if io.op == Op::Read => padded.check(io),
-            // Nothing that is written beyond the last byte could be kept.
+            // Data past the last byte could not be stored.
             Err(Fault::OutOfRange) => padded.check(io).and(Err(Fault::ReadOnly)),
             checked => checked,
         }
@@ -93,7 +93,7 @@ impl Odd {
         there
     }
 
-    /// Fills the padding of a read that was cut.
+    /// Fills the padding of a truncated read.
     pub(super) fn pad(&mut self, tag: Tag, data: Option<&mut [u8]>) {
         let Some(at) = self.cut.iter().position(|(cut, ..)| *cut == tag) else { return };
         let (_, from, to) = self.cut.swap_remove(at);

@@ -46,7 +46,7 @@ fn core() -> Core {
     Core::open(Pool::new(16, 4)).unwrap()
 }
 
-/// Executes one I/O of a block; returns its result, in words on a failure.
+/// Executes one I/O of a block; returns its result, with a description on failure.
 fn go(core: &Core, lane: &mut dyn Lane, op: Op, offset: u64) -> Result<(), (Fault, String)> {
     let buf = matches!(op, Op::Read | Op::Write).then(|| core.pool().take(4096).unwrap());
     let io = Io { tag: Tag(1), op, offset, len: 4096, fua: false, buf };
@@ -84,7 +84,7 @@ fn a_file_that_was_cut_short_is_not_made_longer() {
         assert_eq!(go(&core, &mut *lane, op, 7 * BLOCK), Ok(()), "{op:?}");
         assert_eq!(place.bytes(), 8 * BLOCK, "{op:?}");
     }
-    // Whoever truncated it may extend it again.
+    // A truncated file may be extended again.
     place.cut(BYTES);
     wait(&core);
     assert_eq!(go(&core, &mut *lane, Op::Write, last), Ok(()));
@@ -97,7 +97,7 @@ fn a_file_that_was_removed_takes_no_writes_and_is_followed_by_all_lanes() {
     let mut lane = volume.lane(&core).unwrap();
     assert_eq!(go(&core, &mut *lane, Op::Write, 0), Ok(()));
     std::fs::remove_file(&place.0).unwrap();
-    // Another file in its place is another file.
+    // A replaced file is another file.
     let other = place.open();
     assert!(other.lane(&core).is_ok());
     wait(&core);
@@ -106,7 +106,7 @@ fn a_file_that_was_removed_takes_no_writes_and_is_followed_by_all_lanes() {
         let (fault, words) = go(&core, &mut **lane, Op::Write, 0).unwrap_err();
         assert_eq!(fault, Fault::Medium);
         assert!(words.contains("was removed"), "{words}");
-        // What it held can still be saved.
+        // Data in the removed file can still be saved.
         assert_eq!(go(&core, &mut **lane, Op::Read, 0), Ok(()));
     }
     let written = std::fs::metadata(&place.0).unwrap();
@@ -159,8 +159,7 @@ fn causes_have_their_faults() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is written, and however often the file is truncated and restored: no write extends
-    /// it.
+    /// Random writes, truncations and extensions of the file: no write extends it.
     #[test]
     fn nobody_else_makes_it_longer(steps in prop::collection::vec((0..64_u64, 0..4_u8), 1..40)) {
         let (core, place) = (core(), Place::new("steps"));

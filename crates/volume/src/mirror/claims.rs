@@ -1,9 +1,9 @@
 //! Claims on granules order overlapping writes of several lanes, without a lock and without a call
 //! into another core.
 //!
-//! A lane claims the granules that a write touches before it sends anything to a leg; if another
-//! lane has one, it tries again later. Writes of one lane share its claim; the lane itself keeps
-//! them from overlapping.
+//! A lane claims the granules of a write before it sends anything to a leg; if another lane has
+//! one, the lane retries later. Writes of one lane share its claim; the lane itself prevents
+//! overlaps among them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,8 +12,8 @@ pub(super) const GRANULE_BYTES: u64 = 64 << 10;
 /// Maximum number of entries: granules further apart than that share one.
 const PLACES_MAX: u64 = 1 << 14;
 
-/// One word per granule: its owner, the owner's writes in flight, and whether another lane wants
-/// it.
+/// One word per granule: its owner, the owner's writes in flight, and whether another lane is
+/// waiting for it.
 pub(crate) struct Claims {
     places: Box<[AtomicU64]>,
 }
@@ -50,7 +50,7 @@ fn places(offset: u64, len: u64, count: u64) -> impl DoubleEndedIterator<Item = 
 }
 
 impl Claims {
-    /// For a volume of `bytes` bytes.
+    /// Creates the claims of a volume of `bytes` bytes.
     pub(crate) fn new(bytes: u64) -> Claims {
         let count = bytes.div_ceil(GRANULE_BYTES).clamp(1, PLACES_MAX);
         Claims { places: (0..count).map(|_| AtomicU64::new(0)).collect() }
@@ -70,8 +70,8 @@ impl Claims {
         true
     }
 
-    /// Releases what [`claim`](Self::claim) took. True if another lane wants any of it: then this
-    /// lane must let it try before claiming again.
+    /// Releases the granules of a [`claim`](Self::claim). True if another lane is waiting for any
+    /// of these granules: this lane must then let the other lane try before it claims again.
     pub(crate) fn release(&self, lane: u16, offset: u64, len: u64) -> bool {
         let all = places(offset, len, self.places.len() as u64);
         all.filter(|place| self.leave(*place, lane)).count() > 0
@@ -90,15 +90,15 @@ impl Claims {
             let word = Word::of(seen);
             let (new, got) = match word.owner {
                 0 => (Word { owner: lane, wanted: false, count: 1 }, true),
-                // While another lane waits, the owner begins nothing more here.
+                // While another lane waits, the owner starts no more writes in this granule.
                 owner if owner == lane && !word.wanted => {
                     (Word { count: word.count + 1, ..word }, true)
                 }
                 owner if owner == lane => return false,
                 _ => (Word { wanted: true, ..word }, false),
             };
-            // The next owner sees what the last owner's writes published; and whoever checks that a
-            // range is free either sees this claim, or its earlier changes are seen here.
+            // The next owner sees the changes that the last owner's writes published; and a check
+            // that a range is free either sees this claim, or its earlier changes are seen here.
             match place.compare_exchange_weak(seen, new.word(), Ordering::SeqCst, Ordering::Relaxed)
             {
                 Ok(_) => return got,
@@ -107,7 +107,7 @@ impl Claims {
         }
     }
 
-    /// Whether the granule is free now and another lane wants it.
+    /// Whether the granule is free now and another lane is waiting for it.
     fn leave(&self, place: u64, lane: u16) -> bool {
         let place = &self.places[place as usize];
         let mut seen = place.load(Ordering::Relaxed);

@@ -1,9 +1,9 @@
-//! Lanes to legs that were given up with I/Os in flight. The I/Os were answered as failed, and may
-//! still be executed: a leg must not return before they have ended.
+//! Abandoned lanes to legs, with I/Os in flight. The I/Os were completed as failed, and may still
+//! be executed: a leg must not return before they have ended.
 
 use block::{Count, Done, Lane, Nanos, Pool};
 
-/// Lanes that were given up.
+/// Abandoned lanes.
 #[derive(Default)]
 pub(crate) struct Ghosts(Vec<Ghost>);
 
@@ -21,7 +21,7 @@ impl Ghosts {
         }
     }
 
-    /// Collects what ended, returns its buffers, and reports how many I/Os of a leg that were.
+    /// Collects ended I/Os, returns their buffers, and reports their number for each leg.
     pub(crate) fn poll(&mut self, now: Nanos, pool: &Pool, mut ended: impl FnMut(usize, u32)) {
         let mut done: Vec<Done> = Vec::new();
         for ghost in &mut self.0 {
@@ -37,7 +37,7 @@ impl Ghosts {
         self.0.retain(|ghost| ghost.in_flight > 0);
     }
 
-    /// When a lane needs a poll without an event.
+    /// Time at which a lane needs a poll without an event.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.0.iter().filter_map(|ghost| ghost.lane.wake()).min()
     }

@@ -1,8 +1,8 @@
 //! A mirror of memory: a write is copied to every leg within the call, straight from the
 //! submitter's buffer.
 //!
-//! Legs in memory neither fail nor leave. The same claims order I/Os of several lanes; an I/O that
-//! finds one taken waits in the normal path.
+//! Legs in memory never fail. Claims order the I/Os of several lanes, as in the normal path; an I/O
+//! whose granule is claimed waits in the normal path.
 
 use std::collections::VecDeque;
 

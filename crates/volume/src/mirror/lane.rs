@@ -1,8 +1,8 @@
 //! One core's lane to a mirror.
 //!
-//! A write goes to every leg that is in, a read to the leg whose turn the granule is. A leg whose
-//! write fails while another's succeeds leaves before the write is acknowledged. A failed read is
-//! served by another leg and written back.
+//! A write goes to every leg that is in, a read to the leg that the granule is assigned to. A leg
+//! whose write fails while another's succeeds is failed before the write is acknowledged. A failed
+//! read is served by another leg and written back.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ mod fill;
 mod hung;
 mod ways;
 
-/// Opens a new lane to a leg, or says why there is none.
+/// Opens a new lane to a leg, or returns the reason why there is none.
 pub type Ways = Box<dyn FnMut(usize) -> Result<Box<dyn Lane>, String>>;
 
 pub(crate) struct MirrorLane<R> {
@@ -48,20 +48,20 @@ pub(crate) struct MirrorLane<R> {
     blocked: VecDeque<Blocked>,
     /// Changes that hold their claims and wait until the map marks their regions dirty.
     marking: VecDeque<Io>,
-    /// Reads that wait until the legs are equal there.
+    /// Reads that wait until the legs are identical in their range.
     unsettled: VecDeque<Io>,
     /// Changes and flushes that all legs completed and that may not be acknowledged yet.
     held: Vec<u32>,
     /// Time of the last call.
     now: Nanos,
-    /// It has been open.
+    /// The lane has been open.
     opened: bool,
-    /// Another lane wants granules that this one released: it goes first.
+    /// Another lane is waiting for granules that this one released: the other lane goes first.
     yields: bool,
     /// Completions to report.
     pub(super) ready: Vec<Done>,
     answers: Vec<Done>,
-    /// Lanes that were given up with I/Os in flight.
+    /// Abandoned lanes with I/Os in flight.
     ghosts: Ghosts,
     /// When to look for I/Os that wait for long.
     look_at: Nanos,
@@ -120,7 +120,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// The same with data from offset `base` on, and with new lanes to legs that return.
+    /// This lane with data from offset `base` on, and with new lanes to legs that return.
     pub(crate) fn based(mut self, base: u64, source: Ways) -> MirrorLane<R> {
         (self.base, self.source, self.immediate) = (base, Some(source), false);
         self
@@ -139,7 +139,7 @@ impl<R: Rules> MirrorLane<R> {
         self.ways[leg].waiting.push_back(Io { tag: Tasks::tag(task, leg), offset, ..io });
     }
 
-    /// The leg that serves reads of a place, except those `tried`. It is one leg per place, so that
+    /// Leg that serves reads at an offset, except those `tried`. Each offset has one leg, so that
     /// no later read returns older data.
     pub(super) fn reader(&self, offset: u64, len: u32, tried: u32) -> Option<usize> {
         let all = self.legs.readers(offset, len.into()) & !tried;
@@ -159,7 +159,7 @@ impl<R: Rules> MirrorLane<R> {
         self.give(leg, task, io);
     }
 
-    /// Begins a change, if no other change overlaps it.
+    /// Starts a change, if no other change overlaps it.
     fn change(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
         if !self.may_change(offset, len) {
@@ -168,7 +168,7 @@ impl<R: Rules> MirrorLane<R> {
         self.begin(io);
     }
 
-    /// Begins a change that holds its claims, if its regions may be written.
+    /// Starts a change that holds its claims, if its regions may be written.
     fn begin(&mut self, io: Io) {
         let (offset, len) = (io.offset, u64::from(io.len));
         match self.legs.opens(offset, len) {
@@ -251,7 +251,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Begins to write back data that a leg could not read, read from another one.
+    /// Starts to write back data that a leg could not read, read from another one.
     fn repair(&mut self, leg: usize, offset: u64, len: u32) {
         if !self.may_change(offset, len.into()) {
             return self.blocked.push_back(Blocked::Repair { leg, offset, len });
@@ -271,7 +271,7 @@ impl<R: Rules> MirrorLane<R> {
         self.yields |= self.claims.release(self.number.get(), offset, len);
     }
 
-    /// Retries what waits for granules, for the map, or for a leg to be recorded as out.
+    /// Retries I/Os that wait for granules, for the map, or for a leg to be recorded as out.
     fn unblock(&mut self) {
         for _ in 0..self.marking.len() {
             if let Some(io) = self.marking.pop_front() {
@@ -359,7 +359,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
         if !self.ready.is_empty() || !self.blocked.is_empty() || self.ways.iter().any(waits) {
             return Some(Nanos(0));
         }
-        // The keeper's thread does what these wait for.
+        // These wait for work of the keeper's thread.
         let waits = !self.marking.is_empty() || !self.held.is_empty() || !self.unsettled.is_empty();
         let look = waits.then_some(self.now + LOOK);
         let hung = (!self.tasks.is_empty()).then_some(self.look_at);

@@ -9,7 +9,7 @@ use crate::events::Events;
 
 /// Maximum number of legs.
 pub(crate) const LEGS_MAX: usize = 16;
-/// A leg with more read errors than this leaves: repairs cost more than it is worth.
+/// Maximum read errors of a leg before it fails: repairs cost more than the leg is worth.
 const READ_ERRORS_MAX: u64 = 64;
 
 /// The legs of a mirror, each by its number.
@@ -24,7 +24,8 @@ pub(super) struct Legs {
 }
 
 impl Legs {
-    /// `patience`: how long a leg may leave an I/O unanswered.
+    /// Creates the legs; `patience` is the maximum time for which a leg may leave an I/O
+    /// unanswered.
     pub(super) fn new(names: Vec<String>, patience: Nanos) -> Legs {
         debug_assert!((1..=LEGS_MAX).contains(&names.len()));
         Legs {
@@ -46,8 +47,8 @@ impl Legs {
         self.in_it() & 1 << leg != 0
     }
 
-    /// Takes a leg out for good, before any write that it missed is acknowledged. The last leg
-    /// stays: its answers are the mirror's. Returns whether the leg is out now.
+    /// Fails a leg for good, before any write that it missed is acknowledged. The last leg stays:
+    /// its answers are the mirror's. Returns whether the leg is out now.
     pub(super) fn leave(&self, leg: usize, why: impl FnOnce() -> String) -> bool {
         let without = |legs: u32| {
             let rest = legs & !(1 << leg);
@@ -69,7 +70,7 @@ impl Legs {
         self.patience
     }
 
-    /// Counts a read error; beyond the limit the leg leaves.
+    /// Counts a read error; beyond the limit the leg fails.
     pub(super) fn read_failed(&self, leg: usize) {
         let before = self.read_errors[leg].fetch_add(1, Ordering::Relaxed);
         if before >= READ_ERRORS_MAX {
@@ -94,7 +95,7 @@ impl Legs {
         (!said.is_empty()).then(|| said.join("; "))
     }
 
-    /// Legs that left, and reads that other legs answered.
+    /// Failed legs, and reads that other legs served.
     pub(super) fn hidden(&self) -> Vec<Hidden> {
         let said = self.events.all();
         let out = (0..self.names.len()).filter(|leg| !self.has(*leg)).map(|leg| {

@@ -1,4 +1,4 @@
-//! Numbers of the live lanes of a mirror. No two live lanes have the same one: they would share
+//! Numbers of the live lanes of a mirror. No two live lanes have the same number: they would share
 //! claims.
 
 use std::collections::BTreeSet;

@@ -1,27 +1,28 @@
-//! What a lane of a mirror asks about its legs.
+//! Queries of a mirror's lane about its legs.
 //!
-//! [`Legs`] answers from memory; an array's [`Shared`](crate::array) keeps membership on the legs.
+//! [`Legs`] answers from memory; an array's [`Shared`](crate::array) records membership on the
+//! legs.
 
 use block::Nanos;
 
 use super::legs::Legs;
 use crate::losses::Losses;
 
-/// How to report an I/O that all legs completed.
+/// Result to report for an I/O that all legs completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It succeeded.
+    /// The I/O succeeded.
     Done,
-    /// Not yet: a leg that missed it is not durably out.
+    /// Not yet: a leg that missed the change is not durably out.
     Wait,
-    /// No leg that is in has it.
+    /// No leg that is in has the change.
     Lost,
 }
 
 /// Whether a range may be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opened {
-    /// Now.
+    /// The range may be written now.
     Yes,
     /// Not yet: its regions are being marked dirty.
     Wait,
@@ -38,16 +39,16 @@ pub(crate) struct Answers {
     pub(crate) since: u64,
 }
 
-/// Which legs are in, and what may be done where.
+/// Membership of the legs, and permissions for ranges.
 pub(crate) trait Rules {
     /// A bit for each leg that gets writes.
     fn writers(&self) -> u32;
 
-    /// A bit for each leg that may be read here: all of them have the same data.
+    /// A bit for each leg that may serve reads of the range: all of them have the same data.
     fn readers(&self, offset: u64, len: u64) -> u32;
 
-    /// Whether a range may be read now. If not, the legs that are in may differ there, and are made
-    /// equal first: a later read from another leg must not return older data.
+    /// Whether a range may be read now. If not, the legs that are in may differ there, and are
+    /// resynced first: a later read from another leg must not return older data.
     fn settles(&self, _offset: u64, _len: u64) -> bool {
         true
     }
@@ -55,12 +56,12 @@ pub(crate) trait Rules {
     /// A bit for each leg that has every acknowledged write.
     fn in_it(&self) -> u32;
 
-    /// How often legs have left or returned.
+    /// Number of times that legs have left or returned.
     fn events(&self) -> u64 {
         0
     }
 
-    /// How often this leg has returned: on a change the lane reconnects to it.
+    /// Number of returns of this leg: on a change the lane reconnects to it.
     fn joined(&self, _leg: usize) -> u32 {
         0
     }
@@ -70,13 +71,13 @@ pub(crate) trait Rules {
         Opened::Yes
     }
 
-    /// Takes a leg out, unless it is the last.
+    /// Fails a leg, unless it is the last.
     fn leave(&self, leg: usize, why: &dyn Fn() -> String);
 
     /// Whether `answers` may be acknowledged.
     fn settled(&self, answers: Answers) -> Verdict;
 
-    /// A change reached only some legs, or an unknown set of them.
+    /// Records that a change reached only some legs, or an unknown set of them.
     fn differs(&self, _offset: u64, _len: u64) {}
 
     /// Counts a read error.
@@ -85,18 +86,18 @@ pub(crate) trait Rules {
     /// Counts a block that was repaired.
     fn repaired(&self);
 
-    /// How long a leg may leave an I/O unanswered before it leaves.
+    /// Maximum time for which a leg may leave an I/O unanswered before the leg fails.
     fn patience(&self) -> Nanos;
 
-    /// A leg has left an I/O unanswered for a while: a line for the user, once in a while.
+    /// Reports that a leg has left an I/O unanswered for a while, at a limited rate.
     fn waits_for(&self, leg: usize, words: &dyn Fn() -> String);
 
-    /// `count` more I/Os of this leg were given up, or fewer where negative, and may still be
-    /// executed. The leg must not return before there are none.
+    /// Adds `count` to the I/Os of this leg that were abandoned and may still be executed; negative
+    /// for ended ones. The leg must not return before there are none.
     fn haunts(&self, _leg: usize, _count: i64) {}
 
-    /// The lane to the last leg is lost. It is reopened when the leg has [`joined`](Self::joined)
-    /// again.
+    /// Handles the loss of the lane to the last leg. The lane is reopened when the leg has
+    /// [`joined`](Self::joined) again.
     fn lost(&self, _leg: usize) {}
 
     /// Acknowledged changes that may have been lost with the cache of the last leg: the next flush
@@ -106,7 +107,7 @@ pub(crate) trait Rules {
         None
     }
 
-    /// A leg completed `count` changes and flushes, which took `spent`, added up.
+    /// Records `count` changes and flushes completed by a leg, which took `spent` in all.
     fn took(&self, _leg: usize, _count: u32, _spent: Nanos) {}
 }
 
@@ -127,7 +128,8 @@ impl Rules for Legs {
         Legs::leave(self, leg, why);
     }
 
-    /// The only leg that has it may have left for another reason.
+    /// Checks that a leg with the change is still in: the only one may have failed for another
+    /// reason.
     fn settled(&self, answers: Answers) -> Verdict {
         match answers.good & Legs::in_it(self) {
             0 => Verdict::Lost,

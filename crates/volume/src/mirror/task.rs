@@ -1,4 +1,4 @@
-//! What a lane of a mirror has in flight.
+//! I/Os in flight of a mirror's lane.
 
 use block::{Buf, Cause, Fault, Nanos, Op, Tag};
 
@@ -17,11 +17,11 @@ pub(super) struct Read {
     pub(super) tag: Tag,
     pub(super) offset: u64,
     pub(super) len: u32,
-    /// The leg that has it.
+    /// Leg that has the I/O.
     pub(super) leg: usize,
     pub(super) tried: u32,
     pub(super) blame: Option<Blame>,
-    /// When the leg got it.
+    /// Time at which the leg got the I/O.
     pub(super) begun: Nanos,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Change {
 pub(super) struct Flush {
     pub(super) tag: Tag,
     pub(super) votes: Votes,
-    /// Losses of the last leg that were told when it began.
+    /// Reported losses of the last leg when the task began.
     pub(super) told: u64,
 }
 
@@ -52,8 +52,8 @@ pub(super) struct Blame {
     pub(super) cause: Cause,
 }
 
-/// The completions of one I/O on all legs: how many are outstanding, a bit for each leg that got
-/// it, that succeeded or that failed, and the first fault.
+/// Completions of one I/O on all legs: the number outstanding, a bit for each leg that got it, that
+/// succeeded or that failed, and the first fault.
 #[derive(Clone, Copy)]
 pub(super) struct Votes {
     pub(super) left: u32,
@@ -61,7 +61,7 @@ pub(super) struct Votes {
     pub(super) good: u32,
     pub(super) bad: u32,
     pub(super) blame: Option<Blame>,
-    /// A leg that failed may hold all of the I/O, or a part.
+    /// A failed leg may hold all or a part of the I/O.
     pub(super) torn: bool,
     /// [`Rules::events`](super::rules::Rules::events) when the I/O was begun.
     pub(super) since: u64,
@@ -72,7 +72,7 @@ pub(super) struct Votes {
 #[derive(Clone, Copy)]
 pub(super) struct Repair {
     pub(super) leg: usize,
-    /// The leg that has the I/O: first the one that is read, then the one that is repaired.
+    /// Leg that has the I/O: first the one that is read, then the one that is repaired.
     pub(super) asked: usize,
     pub(super) offset: u64,
     pub(super) len: u32,
@@ -85,7 +85,7 @@ pub(super) struct Fill {
     /// The task of the trim or zeroing.
     pub(super) change: u32,
     pub(super) leg: usize,
-    /// The range that is left, and the length of the write in flight.
+    /// Remaining range, and the length of the write in flight.
     pub(super) at: u64,
     pub(super) end: u64,
     pub(super) len: u32,
@@ -102,11 +102,11 @@ pub(super) struct Tasks {
     changes: Vec<u32>,
 }
 
-/// Bits of a tag that hold the leg.
+/// Number of bits of a tag for the leg.
 const LEG_BITS: u32 = 8;
 
 impl Votes {
-    /// For these legs.
+    /// Starts a vote of these legs.
     pub(super) fn of(legs: u32, since: u64, begun: Nanos) -> Votes {
         let left = legs.count_ones();
         Votes { left, sent: legs, good: 0, bad: 0, blame: None, torn: false, since, begun }
@@ -125,7 +125,7 @@ impl Votes {
         }
     }
 
-    /// A bit for each leg that has not completed it.
+    /// A bit for each leg that has not completed the change.
     pub(super) fn missing(&self) -> u32 {
         self.sent & !self.good & !self.bad
     }
@@ -137,7 +137,7 @@ fn is_refusal(fault: Fault) -> bool {
 }
 
 impl Task {
-    /// The legs that it waits for, and since when.
+    /// Legs that the task waits for, and the start of the wait.
     pub(super) fn waits(&self) -> (u32, Nanos) {
         match self {
             Task::Read(read) => (1 << read.leg, read.begun),
@@ -149,7 +149,7 @@ impl Task {
         }
     }
 
-    /// The change that it completes on this leg by writing zeroes, if it does.
+    /// Change that this task completes on this leg by writing zeroes, if it does.
     pub(super) fn fills(&self, leg: usize) -> Option<u32> {
         match self {
             Task::Fill(fill) if fill.leg == leg => Some(fill.change),
@@ -157,7 +157,7 @@ impl Task {
         }
     }
 
-    /// The time since `now` less `gap` does not count.
+    /// Shifts the start, so that the time since `now` less `gap` does not count.
     fn postpone(&mut self, gap: Nanos, now: Nanos) {
         let begun = match self {
             Task::Read(read) => &mut read.begun,
@@ -170,7 +170,7 @@ impl Task {
         *begun = (*begun + gap).min(now);
     }
 
-    /// The word for what its legs do.
+    /// Name of the legs' operation.
     pub(super) fn word(&self) -> &'static str {
         match self {
             Task::Read(_) => "read",

@@ -1,5 +1,5 @@
-//! Mirrors against a model: several lanes, legs that answer in any order, fail and leave. The model
-//! knows the values that a read of each block may return.
+//! Mirrors against a model: several lanes, legs that complete in any order, fail and leave. The
+//! model has the values that a read of each block may return.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, VecDeque};
@@ -31,9 +31,9 @@ struct Leg {
     /// The leg can neither trim nor zero, or does not promise that trimmed blocks read as zeroes.
     plain: bool,
     careless: bool,
-    /// The leg completes nothing until it is well again.
+    /// The leg completes nothing until it recovers.
     hung: bool,
-    /// It has failed at least once.
+    /// The leg has failed at least once.
     blamed: bool,
 }
 
@@ -67,7 +67,7 @@ impl Lane for Way {
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         let mut world = self.world.borrow_mut();
         let (lane, leg) = (self.lane, self.leg);
-        // A full queue leaves the rest.
+        // A full queue refuses the rest.
         let in_flight = world.taken.iter().filter(|taken| (taken.lane, taken.leg) == (lane, leg));
         let room = 4_usize.saturating_sub(in_flight.count());
         for io in ios.drain(..room.min(ios.len())) {
@@ -126,7 +126,7 @@ impl World {
                     leg.touch(io);
                 }
                 *found = Some(result);
-                // Another step completes it.
+                // Another step completes the I/O.
                 return;
             }
         };
@@ -175,7 +175,7 @@ struct Asked {
     may: Vec<Vec<u32>>,
 }
 
-/// How long a leg may leave an I/O unanswered.
+/// Maximum time for which a leg may leave an I/O unanswered.
 const LIMIT: Nanos = Nanos::from_secs(30);
 
 struct Run {
@@ -296,7 +296,7 @@ impl Run {
     fn quiet(&mut self, rng: &mut Rng) -> Result<(), String> {
         for round in 0..1000 {
             if round >= 400 {
-                // Legs that hang now are given up.
+                // Legs that hang now are failed.
                 let mut world = self.world.borrow_mut();
                 world.now = world.now + Nanos::from_millis(100);
             }
@@ -343,7 +343,7 @@ impl Run {
         Ok(())
     }
 
-    /// Nothing fails while a leg is good; the last leg that is in decides.
+    /// Checks an error: no I/O fails while a leg is good; the last leg that is in decides.
     fn may_fail(&self, result: Result<(), Fault>) -> Result<(), String> {
         let world = self.world.borrow();
         let mut legs = (0..world.legs.len()).filter(|leg| self.legs.has(*leg));
@@ -400,7 +400,7 @@ fn run(seed: u64) -> Result<(), String> {
                 run.blame(leg).blind = Some(FAULTS[rng.below(FAULTS.len() as u64) as usize]);
             }
             7 if rng.below(10) == 0 => {
-                // The leg hangs until everybody has given it up, or for a moment.
+                // The leg hangs until all lanes have failed it, or for a moment.
                 let leg = 1 + rng.below(legs as u64 - 1) as usize;
                 let hung = !run.world.borrow().legs[leg].hung;
                 run.blame(leg).hung = hung;
@@ -410,10 +410,10 @@ fn run(seed: u64) -> Result<(), String> {
             _ => {}
         }
     }
-    // Quiesced: everything completes, reads return what was written, and all legs that are in are
-    // equal.
+    // Quiesced: everything completes, reads return the written data, and all legs that are in are
+    // identical.
     run.quiet(&mut rng)?;
-    // The last leg is waited for, and what was given up on others is executed late.
+    // The mirror waits for the last leg, and abandoned I/Os of others are executed late.
     run.world.borrow_mut().legs.iter_mut().for_each(|leg| leg.hung = false);
     run.quiet(&mut rng)?;
     (0..BLOCKS).for_each(|block| run.submit(0, Op::Read, block, 1));
@@ -440,7 +440,7 @@ fn any_order_of_ios_answers_and_faults() {
 }
 
 /// Several cores write the same blocks of a mirror of memory, each straight to both legs: the legs
-/// end up equal.
+/// end up identical.
 #[test]
 fn legs_in_memory_stay_the_same() {
     const BYTES: u64 = 256 << 10;
@@ -492,7 +492,7 @@ fn legs_in_memory_stay_the_same() {
     assert!(held[0].iter().any(|byte| byte >> 6 > 1), "several have written");
 }
 
-/// A leg refuses trims, zeroings and one write: nobody but the leg is at fault.
+/// A leg refuses trims, zeroings and one write: only this leg is at fault.
 #[test]
 fn a_leg_that_cannot_trim_is_zeroed_and_stays() {
     let mut rng = Rng::new(1, 1);

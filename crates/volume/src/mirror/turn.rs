@@ -1,4 +1,4 @@
-//! Which leg of a mirror is read where.
+//! Choice of the leg that serves a read.
 
 use block::splitmix;
 

@@ -1,4 +1,4 @@
-//! Reconnecting: keeps a lane's I/Os when its connection breaks, and connects again.
+//! Reconnection: keeps a lane's I/Os when its connection fails, and connects again.
 
 use std::collections::VecDeque;
 
@@ -22,13 +22,13 @@ enum LinkState<A> {
     Pausing(Nanos),
     /// Connecting.
     Dialling(A),
-    /// Logging in; the time limit.
+    /// Logging in, with the time limit.
     Opening(Nanos),
 }
 
 /// The next step of a reconnection.
 pub(crate) enum Step<S> {
-    /// Nothing.
+    /// Nothing to do.
     None,
     /// Connected: log in on this stream.
     Begin(S),
@@ -36,9 +36,9 @@ pub(crate) enum Step<S> {
     Failed(String),
 }
 
-/// Keeps I/Os for the next connection, and opens it.
+/// Queue of I/Os for the next connection, which it also opens.
 pub(crate) struct Again<R: Wire> {
-    /// Time after which the lane gives up.
+    /// Time after which the lane stops reconnecting.
     patience: Nanos,
     state: LinkState<R::Attempt>,
     /// When the connection broke, and the delay after the next failure.
@@ -78,8 +78,8 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A change that
-    /// is lost is in doubt: `doubt` notes its place, and that it was in doubt before.
+    /// Handles a completion: the caller's, or `None` if the I/O will be sent again. A lost change
+    /// is in doubt: `doubt` records its range, and its earlier doubt if it had one.
     pub(crate) fn settle(
         &mut self,
         done: Done,
@@ -106,7 +106,7 @@ impl<R: Wire> Again<R> {
         self.ledger.leave(done)
     }
 
-    /// The connection or an attempt failed. False when it is time to give up.
+    /// Handles a failed connection or attempt. False when the time to reconnect is over.
     pub(crate) fn failed(&mut self, now: Nanos) -> bool {
         if self.is_up() {
             (self.since, self.pause) = (now, FIRST_PAUSE);
@@ -119,7 +119,7 @@ impl<R: Wire> Again<R> {
         now.since(self.since) < self.patience
     }
 
-    /// Does the work that is due.
+    /// Does all work that is due.
     pub(crate) fn step<D: Dial>(&mut self, now: Nanos, core: &R, dial: &D) -> Step<R::Stream> {
         match &mut self.state {
             LinkState::Pausing(until) if now >= *until => {
@@ -141,7 +141,7 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// When [`step`](Self::step) has something to do.
+    /// Time at which [`step`](Self::step) is due.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         match &self.state {
             LinkState::Up => None,
@@ -150,14 +150,14 @@ impl<R: Wire> Again<R> {
         }
     }
 
-    /// Fails every queued I/O: there will be no connection.
+    /// Fails every queued I/O, as there will be no connection.
     pub(crate) fn give_up(&mut self) -> Vec<Done> {
         let lost = self.waiting.drain(..).map(|io| io.failed(Fault::Disconnected));
         lost.map(|done| self.ledger.leave(done)).collect()
     }
 }
 
-/// I/Os in flight, kept so that they can be sent again.
+/// I/Os in flight, retained so that they can be sent again.
 #[derive(Default)]
 struct Ledger {
     entries: Vec<Entry>,

@@ -8,7 +8,7 @@ use os::Connecting;
 
 use crate::dial::{self, Dial};
 
-/// First and longest delay between checks of an attempt, doubling from the first: within a host
+/// First and maximum delay between checks of an attempt, doubling from the first: within a host
 /// connections take microseconds.
 const FIRST_PAUSE: Nanos = Nanos(100_000);
 const LONGEST_PAUSE: Nanos = Nanos::from_millis(10);
@@ -28,9 +28,9 @@ pub struct Attempt {
 enum Way {
     /// To a numeric address: the kernel connects in the background.
     Kernel(Connecting),
-    /// Resolving names takes time, and so does a new association: a thread does it.
+    /// An attempt in a thread, because resolving names and opening an association take time.
     Thread(Receiver<Result<TcpStream, String>>),
-    /// It failed at once.
+    /// The attempt failed at once.
     None(String),
 }
 
@@ -48,8 +48,8 @@ impl Attempt {
         Attempt { way, look: now, pause: FIRST_PAUSE, until: now + most }
     }
 
-    /// The result, once known: a connection, or why there is none. To be called at
-    /// [`wake`](Self::wake); not again after a result.
+    /// Result, once known: a connection, or an error. To be called at [`wake`](Self::wake); not
+    /// again after a result.
     pub(crate) fn look<D: Dial>(
         &mut self,
         now: Nanos,
@@ -76,13 +76,13 @@ impl Attempt {
         outcome
     }
 
-    /// When to check.
+    /// Time of the next check.
     pub(crate) fn wake(&self) -> Nanos {
         self.look
     }
 }
 
-/// Connects in a thread: it may take seconds, and the core has other lanes.
+/// Connects in a thread: connecting may take seconds, and the core has other lanes.
 fn in_thread<D: Dial>(dial: D) -> std::io::Result<Receiver<Result<TcpStream, String>>> {
     let (sender, receiver) = channel();
     let body = move || {

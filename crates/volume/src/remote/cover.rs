@@ -5,29 +5,29 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 const ORDER: Ordering = Ordering::SeqCst;
 
-/// Flushes are counted as they begin. A change is covered by a flush that begins after it has
-/// completed, and succeeds.
+/// Flush coverage. Flushes are counted as they begin. A change is covered by a flush that begins
+/// after it has completed, and succeeds.
 #[derive(Default)]
 pub(crate) struct Cover {
-    /// Number of flushes that were begun.
+    /// Number of flushes started.
     begun: AtomicU64,
     /// Changes that completed when fewer flushes than this had begun are durable.
     covered: AtomicU64,
-    /// One more than the number of flushes that had begun when the last change completed.
+    /// One more than the number of flushes started when the last change completed.
     changed: AtomicU64,
 }
 
-/// The changes that each running server has acknowledged, by its instance: a connection that is
-/// lost says nothing of those that its successor has acknowledged meanwhile. Servers that tell no
-/// instance count as one.
+/// Changes that each running server has acknowledged, by its instance: a lost connection does not
+/// affect changes that a successor has acknowledged meanwhile. Servers without an instance count as
+/// one.
 #[derive(Default)]
 pub(crate) struct Covers(Mutex<Vec<(Option<u64>, Arc<Cover>)>>);
 
 impl Covers {
-    /// The cover of a server that is met.
+    /// Coverage of the server with this instance.
     pub(crate) fn of(&self, instance: Option<u64>) -> Arc<Cover> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Servers to which no connection is left.
+        // Drop servers without connections.
         all.retain(|(known, cover)| *known == instance || Arc::strong_count(cover) > 1);
         if let Some((_, cover)) = all.iter().find(|(known, _)| *known == instance) {
             return Arc::clone(cover);
@@ -48,23 +48,23 @@ impl Cover {
         }
     }
 
-    /// A flush begins; returns its number.
+    /// Counts the start of a flush; returns its number.
     pub(crate) fn begin(&self) -> u64 {
         self.begun.fetch_add(1, ORDER)
     }
 
-    /// The flush of this number has succeeded.
+    /// Records that the flush of this number succeeded.
     pub(crate) fn end(&self, number: u64) {
         self.covered.fetch_max(number + 1, ORDER);
     }
 
-    /// Takes the changes that no flush has covered: whether there were any. Others do not find them
-    /// again, but they find those that come after.
+    /// Claims the changes that no flush has covered: whether there were any. Later calls do not
+    /// return these changes again, but those that came after.
     pub(crate) fn take_open(&self) -> bool {
         let changed = self.changed.load(ORDER);
         let is_open = self.covered.fetch_max(changed, ORDER) < changed;
         if is_open {
-            // As a flush does, so that the next change has another number than these.
+            // Counted as a flush, so that the next change has a larger number than these.
             self.begun.fetch_add(1, ORDER);
         }
         is_open

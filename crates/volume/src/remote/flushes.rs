@@ -1,4 +1,4 @@
-//! Flushes of a lane: what they cover, and which of them fails because writes may be lost.
+//! Flushes of a lane: their coverage, and failures because writes may be lost.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ pub(crate) const LOST: Cause = Cause(0xfa20_0001);
 /// The flushes of one lane.
 pub(crate) struct Flushes {
     past: Arc<Past>,
-    /// Covered changes of all lanes that are connected to the same server, or of this one alone
-    /// where its flushes cover no more.
+    /// Covered changes of all lanes connected to the same server, or of this lane alone if its
+    /// flushes cover no more.
     cover: Arc<Cover>,
     /// Without a volatile cache nothing can be lost.
     volatile: bool,
     in_flight: Vec<InFlight>,
     /// The endpoint's count of changes.
     changes: u64,
-    /// Losses that a flush of this lane has told, by failing at the target or here.
+    /// Losses that a flush of this lane has reported, by failing at the target or here.
     told: u64,
     telling: Telling,
-    /// The connection is open: the instance of its target, and what was suspected before.
+    /// State of an open connection: the instance of its target, and the earlier suspicions.
     open: Option<Opened>,
 }
 
@@ -34,7 +34,7 @@ struct InFlight {
     tag: Tag,
     /// Number of the flush among those that cover the same changes.
     number: u64,
-    /// Losses that were told when it began.
+    /// Losses reported when the flush began.
     told: u64,
 }
 
@@ -42,7 +42,7 @@ struct InFlight {
 struct Opened {
     instance: Option<u64>,
     suspicions: u64,
-    /// Losses that were told by then.
+    /// Number of losses reported when the connection was opened.
     told: u64,
 }
 
@@ -60,7 +60,7 @@ impl Flushes {
         }
     }
 
-    /// A flush is sent.
+    /// Records that a flush is sent.
     #[cold]
     pub(crate) fn begin(&mut self, tag: Tag) {
         if self.volatile {
@@ -69,7 +69,8 @@ impl Flushes {
         }
     }
 
-    /// The endpoint has completed `changes` changes so far that only a flush makes durable.
+    /// Records the number of changes that the endpoint has completed and that only a flush makes
+    /// durable.
     #[inline]
     pub(crate) fn note_changes(&mut self, changes: u64) {
         if changes != self.changes && self.open.is_some() {
@@ -84,7 +85,7 @@ impl Flushes {
         !self.in_flight.is_empty()
     }
 
-    /// Looks at a completion: a flush fails if changes before it may be lost.
+    /// Handles a completion: a flush fails if changes before it may be lost.
     #[cold]
     pub(crate) fn settle(&mut self, done: &mut Done) {
         let Some(at) = self.in_flight.iter().position(|one| one.tag == done.tag) else { return };
@@ -110,7 +111,7 @@ impl Flushes {
         }
     }
 
-    /// A poll of the lane returns all completions that were settled.
+    /// Handles a poll of the lane that returns all completions that were settled.
     #[inline]
     pub(crate) fn returned(&mut self) {
         if !planted(Plant::TellOnEachLane) {
@@ -123,7 +124,7 @@ impl Flushes {
         self.open.is_some()
     }
 
-    /// The connection is lost; `power_lost` if the target said that it lost its cache.
+    /// Handles a lost connection; `power_lost` if the target reported the loss of its cache.
     #[cold]
     pub(crate) fn lost(&mut self, power_lost: bool) {
         let Some(Opened { instance, told, .. }) = self.open.take() else { return };
@@ -139,8 +140,8 @@ impl Flushes {
         }
     }
 
-    /// A connection is open. `covers` are those of the volume, if its flushes cover changes of all
-    /// lanes.
+    /// Handles an opened connection. `covers` are those of the volume, if its flushes cover changes
+    /// of all lanes.
     #[cold]
     pub(crate) fn opened(
         &mut self,
@@ -154,7 +155,7 @@ impl Flushes {
         if let Some(covers) = covers {
             self.cover = covers.of(instance);
         }
-        // The endpoint of each connection counts anew.
+        // The endpoint of each connection counts from zero.
         self.changes = 0;
         self.past.meet(instance);
         self.resolve(power_lost);
@@ -163,7 +164,7 @@ impl Flushes {
     fn resolve(&self, power_lost: Option<bool>) {
         let Some(Opened { instance, suspicions, .. }) = self.open else { return };
         if self.past.resolve(instance, power_lost, suspicions) {
-            // They are still in the target's cache.
+            // The changes are still in the target's cache.
             self.cover.change();
         }
     }

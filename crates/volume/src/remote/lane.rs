@@ -26,8 +26,8 @@ struct Line<D: Dial, R: Wire> {
 }
 
 impl<D: Dial, R: Wire> Line<D, R> {
-    /// `wanted`: the name of an earlier connection with changes in doubt, which this one is to
-    /// replace.
+    /// Creates a line; `wanted` is the name of an earlier connection with changes in doubt, which
+    /// this one is to replace.
     fn new(
         core: &R,
         dial: &D,
@@ -46,7 +46,7 @@ enum Opening<A> {
     Joining,
 }
 
-/// A lane to a remote volume: a connection, and others after it if it reconnects.
+/// A lane to a remote volume: a connection, and later ones if the lane reconnects.
 pub struct RemoteLane<D: Dial, R: Wire> {
     facts: Arc<Facts<D>>,
     past: Arc<Past>,
@@ -68,11 +68,11 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     /// Reconnects a lane that was open.
     again: Option<Box<Again<R>>>,
     flushes: Flushes,
-    /// Changes that wait until earlier ones of the same places are in doubt no longer, and those
+    /// Changes that wait until earlier ones of the same ranges are no longer in doubt, and those
     /// that waited.
     held: VecDeque<Io>,
     released: VecDeque<Io>,
-    /// Its owner looks at the data itself, whichever server has them.
+    /// The lane's owner checks the data itself, whichever server has them.
     looks: Cell<bool>,
     /// The name of the last connection.
     name: Option<Name>,
@@ -80,16 +80,16 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     now: Nanos,
 }
 
-/// How often lanes without I/Os are checked.
+/// Interval at which lanes without I/Os are checked.
 const LOOK: Nanos = Nanos::from_secs(1);
-/// How often changes that are held back are checked.
+/// Interval at which held-back changes are checked.
 const LOOK_HELD: Nanos = Nanos::from_millis(10);
 
 /// Reconnecting does not help.
 const CHANGED: &str = "capacity or block size of the volume changed";
 const ANOTHER: &str = "another disk answers at this address";
-/// The first connection has met another server than the one whose data the owner has looked at: an
-/// older image may be in their place.
+/// The first connection has met another server than the one whose data the owner has checked: that
+/// server may have an older image.
 const EXCHANGED: &str = "its target was started anew after the array had looked at it";
 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
@@ -156,7 +156,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         }
     }
 
-    /// Whether the volume is what it was, or larger.
+    /// Whether the volume is unchanged, or larger.
     fn suits(&self, found: Geometry) -> bool {
         let own = self.facts.geometry;
         found.bytes() >= own.bytes() && Geometry { blocks: own.blocks, ..found } == own
@@ -169,7 +169,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         both.is_some_and(|(own, found)| *own != found)
     }
 
-    /// Whether the server is another one than its owner has looked at.
+    /// Whether the server is a different one from the one that its owner has checked.
     fn is_exchanged(&self) -> bool {
         if self.looks.get() {
             return false;
@@ -178,7 +178,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         self.past.is_exchanged(found)
     }
 
-    /// The connection is unusable.
+    /// Handles the loss of the connection, which is unusable.
     #[cold]
     fn lose(&mut self, now: Nanos, why: String, power_lost: bool) {
         self.note_loss(now, power_lost);
@@ -223,8 +223,8 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             }
             None => self.finished.extend(held),
         }
-        // Whoever has this lane may keep it for long. As long as the connection is there its target
-        // takes it for one that lives, and lets others in without waiting for what it left behind.
+        // The owner may keep this lane for long. As long as the connection exists, its target
+        // considers it alive, and lets others in without waiting for the changes in doubt.
         self.line = None;
         self.broken.get_or_insert(why);
     }
@@ -277,7 +277,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         }
     }
 
-    /// An idle connection has no I/O time-out that would notice a dead target.
+    /// Checks an idle connection, which has no I/O time-out that would detect a dead target.
     #[cold]
     fn look(&mut self, now: Nanos) {
         self.look = now + LOOK;

@@ -6,12 +6,12 @@ use proto::{Ending, Endpoint, Initiator, Outbox};
 
 /// A lone connection receives its responses in two halves, so that the target works on the I/Os
 /// that follow the first while the second is processed here: 1.5 times the IOPS with 128 reads of
-/// 512 bytes in flight, 1.1 to 1.2 times with 64. Below this many responses it would cost: 0.85
-/// times with 16 in flight.
+/// 512 bytes in flight, 1.1 to 1.2 times with 64. Below this many responses the split would cost
+/// IOPS: 0.85 times with 16 in flight.
 const HALF_LEAST: usize = 32;
 /// Longer responses come in parts anyway.
 const HALF_MOST_BYTES: usize = 64 << 10;
-/// Approximate bytes of a response beside its data.
+/// Approximate bytes of a response in addition to its data.
 const ANSWER_BYTES: usize = 48;
 
 /// A connection with our endpoint.
@@ -19,7 +19,7 @@ pub(crate) struct Link<E, S = Socket> {
     pub(crate) end: E,
     pub(crate) socket: S,
     pub(crate) out: Outbox,
-    /// The chain sent last, exchanged for the next one.
+    /// Chain sent last, exchanged for the next one.
     chain: Chain,
     /// I/Os in flight.
     pub(crate) in_flight: usize,
@@ -39,7 +39,7 @@ impl<E: Endpoint, S: ReactorSocket> Link<E, S> {
         Ok(Link { end, socket, out, chain, in_flight: 0, heard: false })
     }
 
-    /// Passes received bytes to the endpoint, and does the work that is due.
+    /// Passes received bytes to the endpoint, and does all work that is due.
     pub(crate) fn take(&mut self, now: Nanos) -> Result<(), Ending> {
         while let Some(chunk) = self.socket.receive() {
             self.heard = true;
@@ -51,7 +51,7 @@ impl<E: Endpoint, S: ReactorSocket> Link<E, S> {
         Ok(())
     }
 
-    /// Sends queued data, as far as the socket takes it now.
+    /// Sends queued data, as far as the socket accepts it now.
     pub(crate) fn flush(&mut self) {
         if !self.out.is_empty() && self.socket.can_send() {
             self.out.exchange_for(&mut self.chain, |chain| self.socket.lap_bytes(chain));
@@ -59,7 +59,7 @@ impl<E: Endpoint, S: ReactorSocket> Link<E, S> {
         }
     }
 
-    /// Whether there is data to send that the socket takes now.
+    /// Whether there is data to send that the socket accepts now.
     pub(crate) fn has_unsent(&self) -> bool {
         !self.out.is_empty() && self.socket.can_send()
     }

@@ -1,9 +1,10 @@
-//! The fate of a volume's earlier connections: shared by all of its lanes.
+//! State of a volume's earlier connections, shared by all of its lanes.
 //!
 //! Two questions outlive a connection. Which changes were sent on it and never answered? They are
-//! *in doubt*: the target may execute them until it says that it has ended them, or until a grace
-//! is over, so later changes of the same places are held back. And which acknowledged changes had
-//! no flush covered? If the target was restarted, they may be gone, so the next flush fails.
+//! *in doubt*: the target may execute these changes until it confirms their end, or until a grace
+//! period is over, so later changes of the same ranges are held back. And which acknowledged
+//! changes had no flush covered? If the target was restarted, they may be gone, so the next flush
+//! fails.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,30 +17,31 @@ use crate::losses::Losses;
 
 /// One total order: all but the epoch changes only when a connection is lost or opened.
 const ORDER: Ordering = Ordering::SeqCst;
-/// How long changes stay in doubt at least after a login has failed that was to tell of them: until
-/// the next one is under way. Between them a lane that reconnects pauses for up to two seconds.
+/// Minimum time for which changes stay in doubt after a failed login that was to report on them:
+/// until the next login is under way. A reconnecting lane pauses for up to two seconds between
+/// logins.
 const ASKING: Nanos = Nanos(2 * LONGEST_PAUSE.0 + Nanos::from_secs(1).0);
 
-/// The name of a connection, by which its target knows it.
+/// Name of a connection, by which its target knows it.
 pub(crate) type Name = u64;
 
-/// A change in doubt, for the I/O that it is sent again as.
+/// Identity of a change in doubt, for the I/O that resends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DoubtId(u64);
 
-// Lanes of all cores read it in every turn: nothing else that is written may share its cache lines,
-// of which processors fetch two at a time.
+// Lanes of all cores read this in every turn: no other written data may share its cache lines, of
+// which CPUs fetch two at a time.
 #[repr(align(128))]
 pub(crate) struct Past {
-    /// How long changes stay in doubt where the target does not say that it has ended them.
+    /// Time for which changes stay in doubt if the target does not confirm that it has ended them.
     grace: Nanos,
-    /// There are doubts.
+    /// Whether there are changes in doubt.
     doubtful: AtomicBool,
-    /// How often a change came to be in doubt.
+    /// Number of changes that became in doubt.
     doubts: AtomicU64,
-    /// There are suspicions.
+    /// Whether there are suspicions.
     suspicious: AtomicBool,
-    /// How often acknowledged changes may have been lost.
+    /// Events in which acknowledged changes may have been lost.
     losses: Losses,
     state: Mutex<State>,
     events: Events,
@@ -52,18 +54,18 @@ struct State {
     /// For each connection that was lost with changes that no flush had covered: the instance of
     /// its target, if known, and its number.
     suspicions: Vec<(Option<u64>, u64)>,
-    /// The number of the last one.
+    /// Number of the last suspicion.
     suspected: u64,
     /// Losses that the owner has made good.
     forgotten: u64,
-    /// The instance of the target that was met last, if one was.
+    /// Instance of the target that was met last, if one was.
     met: Option<Option<u64>>,
-    /// Another one was met since the owner has made good all losses: connections whose loss is not
-    /// noticed yet may have acknowledged changes that it does not have.
+    /// Another server was met since the owner has repaired all losses: connections whose loss is
+    /// not noticed yet may have acknowledged changes that this server does not have.
     restarted: bool,
-    /// The instance of the server whose data the owner has looked at, if it is known.
+    /// Instance of the server whose data the owner has checked, if it is known.
     looked_at: Option<u64>,
-    /// The user was told that changes are held back.
+    /// The user was notified that changes are held back.
     holds: bool,
 }
 
@@ -72,10 +74,10 @@ struct Doubt {
     offset: u64,
     len: u64,
     name: Name,
-    /// When it was lost, and until when it counts.
+    /// Time of the loss, and end of the doubt.
     lost_at: Nanos,
     until: Nanos,
-    /// A login under the same name is under way, which will tell.
+    /// A login under the same name is under way, whose result will resolve the doubt.
     is_asked: bool,
 }
 
@@ -101,13 +103,14 @@ impl Past {
         self.events.news()
     }
 
-    /// The first events and the last ones.
+    /// The first and the last events.
     pub(crate) fn all_events(&self) -> Vec<String> {
         self.events.all()
     }
 
-    /// [`has_doubts`](Self::has_doubts) is asked soon: between two turns of a lane the processor's
-    /// caches are full of data, and a submit would wait for memory (5 ns for each of 32 I/Os).
+    /// Prefetches the state for [`has_doubts`](Self::has_doubts): between two turns of a lane the
+    /// CPU's caches are full of data, and a submit would wait for memory (5 ns for each of 32
+    /// I/Os).
     #[inline]
     pub(crate) fn prefetch(&self) {
         prefetch_value(&self.doubtful);
@@ -119,8 +122,8 @@ impl Past {
         self.doubtful.load(Ordering::Relaxed)
     }
 
-    /// The connection `name` was lost with this change unanswered. `before`: the same change is in
-    /// doubt already, as it was sent again; it stays so for longer.
+    /// Records that the connection `name` was lost with this change unanswered. `before`: the same
+    /// change is in doubt already, as it was sent again; its doubt is extended.
     #[cold]
     pub(crate) fn doubt(
         &self,
@@ -152,12 +155,12 @@ impl Past {
         DoubtId(id)
     }
 
-    /// How often a change has come to be in doubt so far.
+    /// Number of changes that have become in doubt so far.
     pub(crate) fn doubts(&self) -> u64 {
         self.doubts.load(ORDER)
     }
 
-    /// The name of the connection whose changes have been in doubt for the longest time.
+    /// Name of the connection whose changes have been in doubt for the longest time.
     pub(crate) fn oldest(&self) -> Option<Name> {
         if !self.has_doubts() {
             return None;
@@ -165,7 +168,7 @@ impl Past {
         self.state().doubts.iter().find(|doubt| !doubt.is_asked).map(|doubt| doubt.name)
     }
 
-    /// A login under this name begins or ends: until it has ended, its doubts stay.
+    /// Notes the start or end of a login under this name: until its end, the doubts stay.
     pub(crate) fn asks(&self, now: Nanos, name: Name, begins: bool) {
         if !self.has_doubts() {
             return;
@@ -178,14 +181,14 @@ impl Past {
         }
     }
 
-    /// The target executes nothing any more of what was sent on these connections.
+    /// Notes that the target executes no more I/Os of these connections.
     pub(crate) fn ended(&self, now: Nanos, names: impl Fn(Name) -> bool) {
         if self.has_doubts() {
             self.clear(now, |doubt| names(doubt.name));
         }
     }
 
-    /// The target of these connections needs at least this time after a loss.
+    /// Notes that the target of these connections needs at least this time after a loss.
     pub(crate) fn takes(&self, names: impl Fn(Name) -> bool, time: Nanos) {
         if !self.has_doubts() {
             return;
@@ -208,8 +211,9 @@ impl Past {
         }
     }
 
-    /// Whether a change must wait: an earlier one of the same place is in doubt. `own` is the doubt
-    /// that the change itself is, if it is being sent again: the same data twice do no harm.
+    /// Whether a change must wait: an earlier one of the same range is in doubt. `own` is the doubt
+    /// of the change itself, if the change is being sent again: writing the same data twice is
+    /// harmless.
     #[cold]
     pub(crate) fn holds(
         &self,
@@ -240,7 +244,7 @@ impl Past {
         true
     }
 
-    /// Until when changes are in doubt.
+    /// Time until which changes are in doubt.
     pub(crate) fn in_doubt_until(&self) -> Option<Nanos> {
         if !self.has_doubts() {
             return None;
@@ -248,15 +252,15 @@ impl Past {
         self.state().doubts.iter().map(|doubt| doubt.until).max()
     }
 
-    /// Drops what is in doubt no longer.
+    /// Drops doubts that have ended.
     pub(crate) fn look(&self, now: Nanos) {
         if self.has_doubts() {
             self.clear(now, |_| false);
         }
     }
 
-    /// A connection was lost with acknowledged changes that no flush had covered. `instance` is
-    /// that of its target.
+    /// Records that a connection was lost with acknowledged changes that no flush had covered.
+    /// `instance` is that of its target.
     #[cold]
     pub(crate) fn suspect(&self, instance: Option<u64>) {
         if planted(Plant::ReviveSilently) {
@@ -270,7 +274,7 @@ impl Past {
         self.suspicious.store(true, ORDER);
     }
 
-    /// A connection to a target of this instance was opened.
+    /// Records that a connection to a target of this instance was opened.
     #[cold]
     pub(crate) fn meet(&self, instance: Option<u64>) {
         let mut state = self.state();
@@ -278,7 +282,7 @@ impl Past {
         state.restarted |= known.is_some_and(|known| known.is_none() || known != instance);
     }
 
-    /// The owner has looked at what the server of this instance holds.
+    /// Records that the owner has checked the data of the server with this instance.
     #[cold]
     pub(crate) fn look_at(&self, instance: Option<u64>) {
         self.state().looked_at = instance;
@@ -296,11 +300,11 @@ impl Past {
         self.state().suspected
     }
 
-    /// A connection to the target was opened, or has completed a flush: whether the target is the
-    /// one that was lost, by its instance, or because the connection is older than the loss.
-    /// `since` is the number of [`suspicions`](Self::suspicions) when it was opened, and
-    /// `power_lost` what the target said itself. Returns whether changes were suspected to be lost
-    /// and are not.
+    /// Resolves suspicions when a connection was opened, or has completed a flush: whether the
+    /// target is the one that was lost, by its instance, or because the connection is older than
+    /// the loss. `since` is the number of [`suspicions`](Self::suspicions) when the connection was
+    /// opened, and `power_lost` the target's own report. Returns whether suspected losses turned
+    /// out to be none.
     pub(crate) fn resolve(
         &self,
         instance: Option<u64>,
@@ -316,7 +320,7 @@ impl Past {
             std::mem::take(&mut state.suspicions)
         };
         let is_same = |(known, number): &(Option<u64>, u64)| match (known, instance) {
-            // A session that is new to a target hears of its start, however long ago that was.
+            // A target reports its start to each new session, however long ago it was.
             (Some(known), Some(instance)) => *known == instance,
             _ => *number > since && power_lost != Some(true),
         };
@@ -342,18 +346,18 @@ impl Past {
         ));
     }
 
-    /// How often acknowledged changes may have been lost, and which losses were told.
+    /// Events in which acknowledged changes may have been lost, and their reports.
     pub(crate) fn losses(&self) -> &Losses {
         &self.losses
     }
 
-    /// The owner has made good all losses until now, or tells them. Whether there were any, or the
-    /// target may be another than the one that acknowledged the last changes.
+    /// Forgets losses: the owner has repaired all of them, or reports them. Returns whether there
+    /// were any, or the target may be another than the one that acknowledged the last changes.
     pub(crate) fn forget(&self) -> bool {
         let mut state = self.state();
         let restarted = std::mem::take(&mut state.restarted);
         let losses = self.losses.count();
-        // A flush that has told may have been the owner's, who has told nobody.
+        // A flush of the owner may have reported the loss, and the owner reports to no client.
         let any = restarted || state.forgotten < losses;
         self.suspicious.store(false, ORDER);
         state.suspicions.clear();
@@ -401,7 +405,7 @@ mod test {
         assert_eq!((first, past.in_doubt_until()), (second, Some(at(35))));
         let other = past.doubt(at(6), 8, (0, 512), Some(first));
         assert!(!past.holds(at(6), (0, 512), Some(other)));
-        // Another change of the same place is another matter.
+        // Another change of the same range is independent.
         past.doubt(at(7), 7, (0, 512), None);
         assert!(past.holds(at(8), (0, 512), Some(first)));
     }

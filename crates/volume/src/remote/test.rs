@@ -37,7 +37,7 @@ fn remote(address: &str) -> Remote<IscsiDial> {
     volume(dial(address, ""), Geometry::new(1 << 20, 512))
 }
 
-/// A lane begun without blocking.
+/// A lane opened without blocking.
 fn begun(core: &Core, address: &str) -> Box<dyn Lane> {
     let before = core.now();
     let lane = remote(address).begin_lane(core).unwrap();
@@ -46,7 +46,7 @@ fn begun(core: &Core, address: &str) -> Box<dyn Lane> {
     lane
 }
 
-/// Works for a third of a second at most, or until the lane is broken.
+/// Drives the lane for at most a third of a second, or until it breaks.
 fn broken(core: &Core, lane: &mut dyn Lane) -> String {
     let (mut done, mut ios, mut ready) = (Vec::new(), VecDeque::new(), Vec::new());
     let end = core.now() + Nanos(SECOND.0 / 3);
@@ -62,7 +62,7 @@ fn broken(core: &Core, lane: &mut dyn Lane) -> String {
     "nothing".to_owned()
 }
 
-/// Why it breaks if nothing arrives for this long.
+/// Reason why the lane breaks if nothing arrives for this long.
 fn broken_after(core: &Core, lane: &mut dyn Lane, seconds: u64) -> Option<String> {
     lane.poll(core.now() + Nanos::from_secs(seconds), &mut Vec::new());
     lane.broken().map(str::to_owned)
@@ -119,7 +119,7 @@ fn whoever_hangs_up_breaks_it() {
     hang_up.join().unwrap();
 }
 
-/// The kernel accepts, and nobody answers.
+/// The kernel accepts the connection, and no server answers.
 #[test]
 fn whoever_is_silent_breaks_it_in_the_time_of_a_login() {
     let core = core();
@@ -129,7 +129,7 @@ fn whoever_is_silent_breaks_it_in_the_time_of_a_login() {
     assert_eq!(broken_after(&core, &mut *lane, 11), None);
     let why = broken_after(&core, &mut *lane, 16).unwrap();
     assert!(why.contains("timed out"), "{why}");
-    // The target hears of it though the lane is still there: it waits for nobody who lives.
+    // The target is notified although the lane still exists: it waits for no live peer.
     let (mut target, _) = listener.accept().unwrap();
     target.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
     core.turn(Some(core.now()), &mut Vec::new()).unwrap();
@@ -137,7 +137,7 @@ fn whoever_is_silent_breaks_it_in_the_time_of_a_login() {
     drop(lane);
 }
 
-/// However long a resolver takes.
+/// The resolver may take any time.
 #[test]
 fn a_name_is_looked_up_meanwhile() {
     let core = core();

@@ -1,4 +1,4 @@
-//! The reactor of a remote lane: one that connects, too.
+//! Reactor of a remote lane, which can also connect.
 
 use block::Nanos;
 use os::{Core, Reactor};
@@ -6,7 +6,7 @@ use os::{Core, Reactor};
 use super::attempt::Attempt;
 use crate::dial::Dial;
 
-/// A reactor that connects. A simulation has one without a kernel.
+/// A reactor that connects. The simulation has one without a kernel.
 pub trait Wire: Reactor {
     /// A connection attempt.
     type Attempt;
@@ -14,7 +14,7 @@ pub trait Wire: Reactor {
     /// Starts to connect, and returns at once.
     fn attempt<D: Dial>(&self, now: Nanos, dial: &D) -> Self::Attempt;
 
-    /// The result, once known: a connection, or why there is none. Not again after a result.
+    /// Result, once known: a connection, or an error. Not to be called again after a result.
     fn look<D: Dial>(
         &self,
         now: Nanos,
@@ -22,7 +22,7 @@ pub trait Wire: Reactor {
         dial: &D,
     ) -> Option<Result<Self::Stream, String>>;
 
-    /// When to look.
+    /// Time of the next check of an attempt.
     fn wake(attempt: &Self::Attempt) -> Nanos;
 }
 

@@ -9,10 +9,10 @@ use block::{Cause, Done, Fault, Io, Nanos, Op, Rng, Tag};
 
 use super::*;
 
-/// Changes by offset on the whole, which is unique.
+/// Changes by offset on the whole volume, which is unique.
 type Changes = BTreeSet<u64>;
 
-/// What a part holds, and what of it is durable.
+/// Content of a part, and its durable content.
 #[derive(Default)]
 struct Held {
     done: Changes,
@@ -20,7 +20,7 @@ struct Held {
     flushes: u32,
 }
 
-/// An I/O that a part's lane has accepted. A flush covers what completed before it began.
+/// An I/O that a part's lane has accepted. A flush covers changes completed before it began.
 struct Taken {
     lane: usize,
     part: usize,
@@ -50,7 +50,7 @@ impl Lane for Way {
     fn submit(&mut self, _: Nanos, ios: &mut VecDeque<Io>) {
         let mut world = self.world.borrow_mut();
         let (lane, part) = (self.lane, self.part);
-        // A full queue leaves the rest.
+        // A full queue refuses the rest.
         let in_flight = world.taken.iter().filter(|taken| (taken.lane, taken.part) == (lane, part));
         let room = 3_usize.saturating_sub(in_flight.count());
         for io in ios.drain(..room.min(ios.len())) {
@@ -69,7 +69,7 @@ impl Lane for Way {
 }
 
 impl World {
-    /// A part completes one of its I/Os.
+    /// Completes one of a part's I/Os.
     fn answer(&mut self, index: usize, result: Result<(), Fault>, place: impl Fn(&Taken) -> u64) {
         let taken = self.taken.swap_remove(index);
         let part = &mut self.parts[taken.part];
@@ -94,7 +94,7 @@ impl World {
 enum Asked {
     Other,
     Change(u64),
-    /// Changes that must be durable if it succeeds.
+    /// Changes that must be durable if the flush succeeds.
     Flush(Changes),
 }
 
@@ -135,7 +135,7 @@ impl Rig {
         Rig { rng, world, lanes, stripe_bytes, asked, acknowledged, next: 0 }
     }
 
-    /// Offset on the whole of a part's I/O.
+    /// Offset on the whole volume of a part's I/O.
     fn place(&self) -> impl Fn(&Taken) -> u64 + use<> {
         let (stripe, parts) = (self.stripe_bytes, self.world.borrow().parts.len() as u64);
         move |taken| {
@@ -243,7 +243,7 @@ fn play(seed: u64, striped: bool) -> u32 {
     rig.settle();
     let lane = rig.rng.below(rig.lanes.len() as u64) as usize;
     rig.flush(lane);
-    // Everything is durable now, so one part answers for all.
+    // Everything is durable now, so one part completes the flush for all.
     assert_eq!(rig.flush(lane), 1, "parts without writes were asked");
     rig.world.borrow().faults
 }

@@ -15,7 +15,7 @@ struct Run {
 }
 
 impl StripedLane {
-    /// The part of a range that lies in its first stripe.
+    /// Portion of a range in its first stripe.
     fn run(&self, offset: u64, len: u64) -> Run {
         let (stripe, inside) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
         let count = self.lanes.len() as u64;

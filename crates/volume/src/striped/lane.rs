@@ -1,6 +1,6 @@
 //! One core's lane to a striped volume. Only parts with I/Os in flight, or about to open or close,
-//! are polled in each turn; idle ones once a second at most, if they have anything to look after:
-//! a connection whose target asks whether we are alive.
+//! are polled in each turn; idle ones at most once a second, if they have timers: a connection
+//! whose target sends keep-alive requests.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,15 +23,15 @@ pub(super) struct StripedLane {
     /// All parts are memory: I/Os are executed within the call.
     immediate: bool,
     pub(super) batch: Batch,
-    /// Parts that have or want I/Os, open or close.
+    /// Parts that have or need I/Os, open or close.
     busy: Vec<usize>,
-    /// When the others are polled.
+    /// Time of the next poll of the idle parts.
     look: Option<Nanos>,
     slots: Slots,
     done: Vec<Done>,
     /// Completions of I/Os that reached no part, or were executed within the call.
     pub(super) ready: Vec<Done>,
-    /// All lanes are to close.
+    /// Whether all lanes are to close.
     closing: bool,
     /// Pool of the buffers of split I/Os; `None` if I/Os must not cross stripe boundaries.
     pool: Option<Pool>,
@@ -45,7 +45,7 @@ struct Part {
     in_flight: u32,
     /// Writes, trims and zeroings queued or in flight.
     changes: u32,
-    /// It is being polled.
+    /// The part is being polled.
     busy: bool,
 }
 
@@ -86,7 +86,7 @@ impl StripedLane {
         }
     }
 
-    /// The part that an I/O within a stripe goes to, and its offset there.
+    /// Part of an I/O within a stripe, and its offset on the part.
     pub(super) fn place(&self, offset: u64, len: u32) -> Result<(usize, u64), Fault> {
         let (stripe, inside) = (offset / self.stripe_bytes, offset % self.stripe_bytes);
         if inside + u64::from(len) > self.stripe_bytes {
@@ -164,7 +164,7 @@ impl StripedLane {
         index as u32
     }
 
-    /// Handles the completion of a piece; returns the whole I/O's after the last one.
+    /// Handles the completion of a piece; returns that of the whole I/O after the last piece.
     fn piece_answered(&mut self, part: usize, number: u32, one: Done) -> Option<Done> {
         let layout = self.layout();
         let place = &mut self.wholes[number as usize];

@@ -9,20 +9,20 @@ pub(super) enum Slot {
     Read(Tag),
     /// An I/O that changes a part; `durable` if it needs no flush.
     Change { tag: Tag, durable: bool },
-    /// A flush of the whole, sent to some parts.
+    /// A flush of the whole volume, sent to some parts.
     Flush(Flush),
     /// A flush of one part: the slot of the whole flush, and the flush's number on that part.
     Share { whole: u32, number: u64 },
-    /// A piece of a split I/O on one part: the number of the whole, whether it changes the part,
-    /// and whether it needs no flush.
+    /// A piece of a split I/O on one part: the number of the whole I/O, whether the piece changes
+    /// the part, and whether it needs no flush.
     Piece { whole: u32, changes: bool, durable: bool },
 }
 
-/// A flush of the whole.
+/// A flush of the whole volume.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flush {
     pub(super) tag: Tag,
-    /// Parts that have not completed it.
+    /// Number of parts that have not completed the flush.
     pub(super) left: u32,
     pub(super) told: Told,
 }
@@ -38,8 +38,8 @@ impl Told {
     /// Nothing has failed.
     pub(super) const GOOD: Told = Told { result: Ok(()), cause: Cause::NONE };
 
-    /// Adds the result of a part. Of several faults the first one is reported; but a fault that a
-    /// retry may clear yields to one that stays, or a retry would hide it.
+    /// Adds the result of a part. The first of several faults is reported; but a retryable fault
+    /// yields to a permanent one, or a retry would hide that.
     pub(super) fn take(&mut self, result: Result<(), Fault>, cause: Cause) {
         let tells = match (self.result, result) {
             (_, Ok(())) => false,

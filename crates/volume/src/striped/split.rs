@@ -6,7 +6,7 @@ use block::{Buf, Cause, Fault, Op, Tag};
 
 use super::slots::Told;
 
-/// How stripes map to parts.
+/// Mapping of stripes to parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) stripe_bytes: u64,
@@ -36,7 +36,7 @@ pub(super) struct Whole {
     pub(super) told: Told,
 }
 
-/// The part of an I/O that lies in one stripe: offset in the I/O and in its piece.
+/// Portion of an I/O in one stripe: offset in the I/O and in its piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     in_whole: usize,
@@ -54,7 +54,7 @@ impl Layout {
         })
     }
 
-    /// Bytes of a part below an offset on the whole.
+    /// Bytes of a part below an offset of the whole volume.
     fn before(self, part: usize, at: u64) -> u64 {
         let row = self.stripe_bytes * self.parts;
         let own = part as u64 * self.stripe_bytes;
@@ -93,7 +93,7 @@ impl Layout {
 }
 
 impl Whole {
-    /// Takes the result of a piece, and the data it read.
+    /// Records the result of a piece, and the data read.
     pub(super) fn answered(
         &mut self,
         layout: Layout,
@@ -120,7 +120,7 @@ mod test {
     use proptest::prelude::*;
 
     proptest! {
-        /// Every byte of an I/O is in one run, at the place that a single stripe would give it.
+        /// Every byte of an I/O is in one run, at the offset that a single stripe would give it.
         #[test]
         fn every_byte_has_its_place(
             stripe in 1_u64..9, parts in 1_u64..6, offset in 0_u64..200, len in 1_u32..200,

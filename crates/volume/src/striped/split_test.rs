@@ -92,7 +92,7 @@ fn stripes_hold_what_a_flat_volume_holds() {
     }
 }
 
-/// The same within the call, and over mirrors.
+/// Stripes within the call, and over mirrors.
 #[test]
 fn so_do_stripes_over_memory() {
     let core = Core::open(Pool::new(64, 64)).unwrap();

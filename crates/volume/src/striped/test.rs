@@ -95,7 +95,7 @@ fn a_flush_goes_to_those_that_were_written() {
     assert_eq!(go(&mut *one, &[(Op::Write, 1024, 512), flush[0]]), [Ok(()); 2]);
     assert_eq!(one.words_of(Cause(0)).unwrap(), "[]", "it is the second that was written");
     // The write was acknowledged after that flush began, so the next flush covers it. The third
-    // finds nothing dirty, and the first part answers.
+    // flush finds nothing dirty, and the first part completes it.
     assert_eq!(go(&mut *one, &flush), [Ok(())]);
     assert_eq!(one.words_of(Cause(0)).unwrap(), "[]");
     assert_eq!(go(&mut *one, &flush), [Ok(())]);
@@ -145,7 +145,7 @@ fn idle_parts_are_looked_after_once_a_second() {
     let stripe = striped(1024, Some(4096)).unwrap();
     let mut lane = stripe.around(vec![timed(at(9000)), notes(), notes()], &Pool::new(9, 9));
     let polls = |lane: &dyn Lane| lane.words_of(Cause(0)).unwrap();
-    // The first poll finds that it is open.
+    // The first poll finds the lane open.
     assert_eq!(go(&mut *lane, &[(Op::Read, 1024, 512)]), [Ok(())]);
     assert_eq!((lane.wake(), &*polls(&*lane)), (Some(at(1000)), "1 polls, 0 before a submit"));
     for (now, wake, words) in [
@@ -159,10 +159,10 @@ fn idle_parts_are_looked_after_once_a_second() {
         lane.submit(at(now), &mut VecDeque::new());
         assert_eq!((lane.wake(), &*polls(&*lane)), (Some(at(wake)), words), "at {now} ms");
     }
-    // The leg is due, until it says otherwise.
+    // The leg is due, until it reports otherwise.
     lane.poll(at(9999), &mut Vec::new());
     assert_eq!(lane.wake(), Some(at(9999)));
-    // Without timers nothing is looked after.
+    // Without timers idle parts are not polled.
     let mut lane = stripe.around(vec![notes(), notes(), notes()], &Pool::new(9, 9));
     assert_eq!(go(&mut *lane, &[(Op::Read, 1024, 512)]), [Ok(())]);
     assert_eq!(lane.wake(), None);
@@ -278,7 +278,7 @@ fn a_flush_covers_what_was_done_before_it_began() {
     assert!(written.is_dirty(), "the second write came after the first flush");
     written.flush_done(two);
     assert!(!written.is_dirty());
-    // An earlier flush that completes later takes nothing back.
+    // An earlier flush that completes later does not reset anything.
     written.flush_done(one);
     assert!(!written.is_dirty());
     written.write_done();

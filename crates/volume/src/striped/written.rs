@@ -19,7 +19,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// A write that needs a flush has completed. To be called before it is acknowledged.
+    /// Records a completed write that needs a flush. To be called before the write is acknowledged.
     pub(super) fn write_done(&self) {
         // After the write's completion was seen: a flush that began later is counted already.
         let number = self.flushes.load(Ordering::SeqCst) + 1;
@@ -33,7 +33,7 @@ impl Written {
         self.last.load(Ordering::SeqCst) > self.durable.load(Ordering::SeqCst)
     }
 
-    /// A flush begins; returns its number. To be called before the flush is submitted.
+    /// Counts the start of a flush; returns its number. To be called before the flush is submitted.
     pub(super) fn flush_begins(&self) -> u64 {
         self.flushes.fetch_add(1, Ordering::SeqCst) + 1
     }

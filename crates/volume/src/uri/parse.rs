@@ -150,7 +150,7 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
     Ok(Uri::Array(array))
 }
 
-/// How the options of an array begin.
+/// Prefixes of the options of an array.
 const OPTIONS_OF_ARRAY: [&str; 4] = ["leg=", "degraded=", "leg_timeout=", "check="];
 
 /// Splits `leg=URI&leg=URI&degraded=1`: a leg's own options may contain the separator.
@@ -347,7 +347,7 @@ fn with_port(host: &str, default: u16) -> Result<String, String> {
     }
 }
 
-/// Longest time that an option takes.
+/// Maximum seconds of an option.
 const SECONDS_MAX: u32 = 86_400;
 
 /// Parses seconds, with or without an `s`.
@@ -363,7 +363,7 @@ fn seconds(text: &str, least: u32, key: &str) -> Result<u32, String> {
 struct Options<'a> {
     path: &'a str,
     pairs: Vec<(&'a str, &'a str)>,
-    /// The keys that were asked for.
+    /// Keys queried so far.
     known: Vec<&'static str>,
 }
 

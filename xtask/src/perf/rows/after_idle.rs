@@ -12,8 +12,8 @@ use super::super::probe;
 use super::super::programs::{Call, Programs};
 use super::{Bench, Contender, Row, Sample};
 
-/// One I/O at a time, 100 ms apart. Two threads on two cores with blocking system calls show what
-/// the machine allows, and waking one of them without data is the minimum added to an I/O.
+/// One I/O at a time, 100 ms apart. Two threads on two cores with blocking system calls show the
+/// machine's limit, and waking one of them without data is the minimum added to an I/O.
 pub const ROW: Row = Row {
     name: "nvme-after-idle",
     title: "NVMe/TCP: a 4 KiB read after 100 ms of idling, mean service time",
@@ -27,7 +27,7 @@ pub const ROW: Row = Row {
 };
 
 const OURS: &str = "drumfire race --rate 10";
-/// Each I/O goes to the next queue, idle for five seconds.
+/// Contender with fifty queues: each I/O goes to the next queue, idle for five seconds.
 const OF_FIFTY: &str = "drumfire race --rate 10, 50 queues in turn";
 const PAUSE: Duration = Duration::from_millis(100);
 /// Lengths of a command capsule, and of 4 KiB with a C2HData header.
@@ -39,7 +39,7 @@ fn one_queue(bench: &Bench) -> Result<Sample> {
 }
 
 fn fifty_queues(bench: &Bench) -> Result<Sample> {
-    // Longer than it takes each to have its first I/O.
+    // Longer than until each queue has had its first I/O.
     ours(bench, 50, 6)
 }
 
@@ -68,7 +68,7 @@ fn bare(bench: &Bench) -> Result<Sample> {
         while far.read_exact(&mut asked).and_then(|()| far.write_all(&answer)).is_ok() {}
     });
     let seconds = bench.seconds;
-    // A thread of its own: the pinning ends with it.
+    // A separate thread, because pinning lasts as long as the thread.
     let asking = std::thread::spawn(move || -> std::io::Result<f64> {
         probe::pin(1);
         let (mut taken, mut count) = (Duration::ZERO, 0);
@@ -95,7 +95,7 @@ fn wake(bench: &Bench) -> Result<Sample> {
     }
     let start = Instant::now();
     let now_ns = move || start.elapsed().as_nanos() as u64;
-    // When the sleeper last ran; the greatest time ends it.
+    // Time at which the sleeper last ran; the maximum value ends it.
     let ran_ns = Arc::new(AtomicU64::new(0));
     let told = ran_ns.clone();
     let sleeper = std::thread::spawn(move || {

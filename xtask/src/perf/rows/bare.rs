@@ -1,4 +1,5 @@
-//! The same bytes over the same sockets, without a protocol: what the kernel leaves to one.
+//! Baseline without a protocol: the same bytes over the same sockets show the maximum rate that the
+//! kernel allows.
 //!
 //! Responses are copied from a volume's memory to the socket; writes into it. There is no parsing,
 //! queue, clock or histogram, and received data stays in its buffer. Sockets are polled, with the
@@ -32,17 +33,18 @@ const RAMP: Duration = Duration::from_millis(300);
 /// Traffic on the sockets.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// Connections; a single one has its ends on different cores, several have both on one.
+    /// Number of connections; a single one has its ends on different cores, several have both on
+    /// one.
     pub connections: usize,
     /// Requests in flight on each connection.
     pub outstanding: usize,
     /// Length of the data.
     pub size: usize,
-    /// Writes: data goes with the requests.
+    /// Writes: data is sent with the requests.
     pub write: bool,
 }
 
-/// Runs it; returns requests per second.
+/// Runs the shape; returns requests per second.
 pub fn run(bench: &Bench, shape: Shape) -> Result<Sample> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok(Sample::of(1e6));

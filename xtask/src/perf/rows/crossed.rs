@@ -1,7 +1,7 @@
 //! NVMe/TCP, each of our ends with SPDK's other end, and both of SPDK's: separates target from
 //! initiator in the comparison with SPDK. A core per end.
 //!
-//! The host rests before each run. The kernel's free page lists remember the last one: after our
+//! The host idles before each run. The kernel's free page lists depend on the last run: after our
 //! target, `nvmf_tgt` gets socket pages that are in the other core's cache, and copies into them
 //! take twice as long, with any initiator. After some seconds the effect is gone.
 
@@ -97,7 +97,7 @@ pub const MIXED: Row = crossed!(
     shape(16, 32, 4096, 70)
 );
 
-/// Latency with nothing to hide behind.
+/// Latency at depth 1, where no concurrency hides it.
 pub const DEPTH_ONE: Row = crossed!(
     "nvme-crossed-depth-1",
     "4 KiB random reads, 1 connection, 1 outstanding",

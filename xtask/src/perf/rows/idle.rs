@@ -19,7 +19,7 @@ pub const ROW: Row = Row {
     ],
 };
 
-/// The same over NVMe/TCP: SPDK's poll loop is busy by design and not measured.
+/// Idle target over NVMe/TCP: SPDK's poll loop is busy by design and not measured.
 pub const NVME: Row = Row {
     name: "nvme-idle",
     title: "NVMe/TCP: idle target, 50 queues connected",
@@ -31,7 +31,7 @@ const SESSIONS: usize = 50;
 /// Until all sessions are logged in.
 const UNDER_WAY: Duration = Duration::from_secs(3);
 
-/// The initiator is stopped at work: its sessions stay and fall silent.
+/// Stops the initiator at work: its sessions stay and fall silent.
 fn ours(bench: &Bench) -> Result<Sample> {
     let (target, uris) = servers::drumfire(&bench.programs, SESSIONS, "ram:1m", None)?;
     watch_silent(bench, &target, &uris.join(" "))

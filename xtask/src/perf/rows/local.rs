@@ -1,4 +1,4 @@
-//! Files and block devices of this host: ours beside fio's engines and its `t/io_uring`.
+//! Files and block devices of this host: ours, compared with fio's engines and its `t/io_uring`.
 //!
 //! Each run creates a file or device full of incompressible data, and removes it. zram and loop
 //! devices need root; without it the row is not measured. `t/io_uring` is found by that name on the
@@ -84,8 +84,8 @@ fn fio(bench: &Bench, kind: Kind, engine: &str, more: &str) -> Result<Sample> {
     Sample::of_fio(&bench.programs.run(&call, seconds)?)
 }
 
-/// Fixed buffers and registered files are its defaults; so are polled completions, which are turned
-/// off: none of these files supports them.
+/// Runs fio's `t/io_uring` with its default fixed buffers and registered files, but without its
+/// default polled completions: none of these files supports them.
 fn t_io_uring(bench: &Bench, kind: Kind, more: &str) -> Result<Sample> {
     let (store, seconds) = (Store::make(bench, kind)?, bench.seconds);
     // The first second is the ramp, and the last line comes before the end.
@@ -94,7 +94,7 @@ fn t_io_uring(bench: &Bench, kind: Kind, more: &str) -> Result<Sample> {
     Sample::of_t_io_uring(&bench.programs.run(&call, seconds + 2)?)
 }
 
-/// What is read.
+/// Kind of file or device that is read.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Tmpfs,
@@ -159,7 +159,8 @@ impl Drop for Store {
             let _ = fs::remove_file(file);
         }
         if let Some(number) = &self.zram {
-            // The last user may still be closing it; it holds its memory until removed.
+            // The last user may still be closing the device, which holds its memory until it is
+            // removed.
             let gone = || fs::write("/sys/class/zram-control/hot_remove", number).is_ok();
             if !(0..100).any(|_| gone() || pause()) {
                 eprintln!("/dev/zram{number} is still in use: it stays, with its memory");

@@ -1,4 +1,4 @@
-//! Memory of both ends beside the volumes.
+//! Memory use of both ends, without the volumes.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub const ROW: Row = Row {
 
 const SESSIONS: usize = 50;
 const VOLUME_MIB: usize = 16;
-/// Until all sessions are busy.
+/// Time until all sessions are busy.
 const UNDER_WAY: Duration = Duration::from_secs(4);
 
 fn ours(bench: &Bench) -> Result<Sample> {

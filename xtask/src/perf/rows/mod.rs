@@ -30,7 +30,7 @@ pub struct Row {
     pub title: &'static str,
     /// Unit of its figures.
     pub unit: &'static str,
-    /// The contenders, measured in turn.
+    /// Contenders, measured in turn.
     pub contenders: &'static [Contender],
 }
 
@@ -38,7 +38,7 @@ pub struct Row {
 pub struct Contender {
     /// Name in the table.
     pub name: &'static str,
-    /// One run.
+    /// Performs one run.
     pub run: fn(&Bench) -> Result<Sample>,
 }
 

@@ -1,10 +1,10 @@
-//! NVMe/TCP beside SPDK, shape by shape.
+//! NVMe/TCP, compared with SPDK, shape by shape.
 //!
 //! SPDK's programs are found on the PATH: build it, and add its `build/bin`. Each poll loop gets a
 //! core, as ours do by default for one connection. SPDK uses the system's congestion control, ours
-//! does not within a host: set cubic, as bbr slows SPDK down. It uses huge pages, and is faster
-//! with them, if 1.5 GiB are reserved and a hugetlbfs is mounted: `sysctl vm.nr_hugepages=1000`,
-//! `mount -t hugetlbfs none /dev/hugepages`. The page names both.
+//! does not within a host: set cubic, because bbr slows SPDK down. SPDK uses huge pages, and is
+//! faster with them, if 1.5 GiB are reserved and a hugetlbfs is mounted: `sysctl
+//! vm.nr_hugepages=1000`, `mount -t hugetlbfs none /dev/hugepages`. The page names both.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ use super::race::race;
 use super::{Bench, Contender, Row, Sample, servers};
 
 const OURS: &str = "drumfire race";
-/// Both ends are SPDK's.
+/// Programs of a run with SPDK at both ends.
 pub const SPDK: &str = "nvmf_tgt, spdk_nvme_perf";
 
 macro_rules! beside_spdk {
@@ -100,7 +100,7 @@ pub const MIXED: Row = Row {
 const MIXED_RACE: &str = "--protocol nvme-tcp --targets 4 --volumes 4 --size 4096 --outstanding 32 \
                           --read 70";
 
-/// Latency with nothing to hide behind.
+/// Latency at depth 1, where no concurrency hides it.
 pub const DEPTH_ONE: Row = beside_spdk!(
     "nvme-depth-1",
     "4 KiB random reads, 1 connection, 1 outstanding",
@@ -109,7 +109,7 @@ pub const DEPTH_ONE: Row = beside_spdk!(
     shape(1, 1, 4096)
 );
 
-/// Both ends are SPDK's.
+/// Runs SPDK at both ends.
 pub fn spdk(bench: &Bench, shape: &str) -> Result<Sample> {
     let target = servers::nvmf(&bench.programs)?;
     perf(bench, &target.address, shape)

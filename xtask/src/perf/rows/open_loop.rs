@@ -1,4 +1,4 @@
-//! Lag of an open loop at 80 % of the maximum, and the least lag possible on this machine.
+//! Lag of an open loop at 80 % of the maximum, and the minimum lag possible on this machine.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use super::super::programs::{Call, Programs};
 use super::local::{Kind, Store};
 use super::{Bench, Contender, INITIATOR_CORE, Row, Sample};
 
-/// A core that only reads the clock shows when the machine was not ours. An ideal queue served in
-/// the remaining time has the least lag of any program: a gap delays I/Os for `1 / (1 - 0.8)` times
-/// its length.
+/// A core that only reads the clock shows when other programs used the machine. An ideal queue
+/// served in the remaining time has the minimum lag of any program: a gap delays I/Os for `1 / (1 -
+/// 0.8)` times its length.
 pub const ROW: Row = Row {
     name: "open-loop",
     title: "Open loop at 80 % of the maximum, 4 KiB random reads of a file on tmpfs, one worker: \
@@ -24,16 +24,16 @@ pub const ROW: Row = Row {
 };
 
 const LOAD: f64 = 0.8;
-/// A run counts if this share of the maximum before it is still reached after it. Otherwise the
-/// host became slower, and the rate was not 80 % of its maximum.
+/// Share of the maximum before a run that must still be reached after it, or the run does not
+/// count: the host became slower, and the rate was not 80 % of its maximum.
 const HOLDS: f64 = 0.97;
-/// How often a run whose maximum fell is repeated.
+/// Maximum repeats of a run whose maximum fell.
 const TRIES: usize = 12;
 /// Length of a search for the maximum, in seconds.
 const SEARCH: &str = "0.5";
-/// Time between two I/Os of the ideal queue; gaps are so much longer that it hardly matters.
+/// Time between two I/Os of the ideal queue; gaps are so much longer that the value hardly matters.
 const SPACING_NS: u64 = 1500;
-/// Two clock readings further apart had an interruption between them.
+/// Minimum distance of two clock readings that shows an interruption between them.
 const GAP_NS: u64 = 1000;
 
 fn ours(bench: &Bench) -> Result<Sample> {
@@ -43,7 +43,7 @@ fn ours(bench: &Bench) -> Result<Sample> {
             "run file:{} --size 4096 --workers 1 --outstanding 64 --ramp 0.2 --json {more}",
             store.path.display()
         );
-        // One worker, on a core that it chooses; the watching thread has the other.
+        // One worker, on a core that it chooses; the watching thread uses the other.
         let call = Call { program: "drumfire", args, core: None };
         bench.programs.run(&call, bench.seconds)
     };
@@ -66,7 +66,7 @@ fn ideal(bench: &Bench) -> Result<Sample> {
         Programs::Dry => Duration::from_millis(1),
         Programs::Real { .. } => Duration::from_secs(bench.seconds),
     };
-    // A thread of its own: the pinning ends with it.
+    // A separate thread, because pinning lasts as long as the thread.
     let watch = std::thread::spawn(move || {
         if let Some(core) = INITIATOR_CORE {
             probe::pin(core);

@@ -36,7 +36,7 @@ pub const SIMULATE: Row = Row {
     ],
 };
 
-/// Builds take long.
+/// Time limit of a build.
 const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 

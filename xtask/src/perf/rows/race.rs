@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::super::programs::Call;
 use super::{Bench, Contender, Row, Sample};
 
-/// The README's figure.
+/// The race whose figure is in the README.
 pub const DEFAULT: Row = Row {
     name: "race-512",
     title: "Race: 512 B random reads, 50 sessions, 32 outstanding each",
@@ -32,7 +32,7 @@ pub const MIXED: Row = Row {
     }],
 };
 
-/// What a single session carries.
+/// Throughput of a single session.
 pub const ONE_SESSION: Row = Row {
     name: "session-4k",
     title: "One session: 4 KiB random reads, 64 outstanding",
@@ -43,7 +43,7 @@ pub const ONE_SESSION: Row = Row {
     }],
 };
 
-/// Latency with nothing to hide behind.
+/// Latency at depth 1, where no concurrency hides it.
 pub const DEPTH_ONE: Row = Row {
     name: "depth-1",
     title: "One session: 512 B random reads, 1 outstanding",

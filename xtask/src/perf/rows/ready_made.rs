@@ -40,7 +40,7 @@ const RAMP: Duration = Duration::from_secs(1);
 /// The traffic.
 #[derive(Clone, Copy)]
 pub struct Shape {
-    /// Connections, one queue each.
+    /// Number of connections, one queue each.
     pub connections: u16,
     /// Commands in flight of each.
     pub outstanding: usize,
@@ -50,7 +50,7 @@ pub struct Shape {
     pub read_percent: u64,
 }
 
-/// Runs it; returns the target's responses per second.
+/// Runs the shape; returns the target's responses per second.
 pub fn run(bench: &Bench, address: &NvmeAddress, shape: Shape) -> Result<Sample> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok(Sample::of(1e6));
@@ -58,7 +58,7 @@ pub fn run(bench: &Bench, address: &NvmeAddress, shape: Shape) -> Result<Sample>
     let seconds = Duration::from_secs(bench.seconds);
     let NvmeAddress { port, nqn } = address;
     thread::scope(|scope| {
-        // A thread of its own: the pinning ends with it.
+        // A separate thread, because pinning lasts as long as the thread.
         let asking = scope.spawn(|| {
             if let Some(core) = INITIATOR_CORE {
                 probe::pin(core);
@@ -195,7 +195,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Gives the commands before this one new offsets.
+    /// Sets new offsets in the commands before this one.
     fn place(&mut self, end: usize) {
         for index in self.placed..end {
             self.state = step(self.state);
@@ -214,7 +214,7 @@ mod test {
 
     use super::*;
 
-    /// Runs turns until a response, or for long enough.
+    /// Runs turns until a response, or a time limit.
     fn answered(queue: &mut Queue) -> u64 {
         let mut turns = (0..1000).map(|_| {
             thread::sleep(Duration::from_millis(1));

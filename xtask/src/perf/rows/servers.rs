@@ -14,8 +14,8 @@ const NQN: &str = "nqn.2026-11.io.drumfire";
 const SPDK_NQN: &str = "nqn.2016-06.io.spdk:m0";
 const TGT_NAME: &str = "iqn.2026-11.org.example:tgt";
 
-/// Our target with `count` volumes of a kind, such as `ram:64m`, on one core or on all; returns
-/// their URIs.
+/// Starts our target with `count` volumes of a kind, such as `ram:64m`, on one core or on all;
+/// returns their URIs.
 pub fn drumfire(
     programs: &Programs,
     count: usize,
@@ -39,13 +39,13 @@ fn port(stdout: &str, key: &str) -> Option<String> {
 
 /// Address of an NVMe/TCP subsystem.
 pub struct NvmeAddress {
-    /// On loopback.
+    /// TCP port on loopback.
     pub port: String,
     /// The subsystem's name.
     pub nqn: String,
 }
 
-/// Our target with one volume over NVMe/TCP.
+/// Starts our target with one volume over NVMe/TCP.
 pub fn drumfire_nvme(
     programs: &Programs,
     kind: &str,
@@ -130,12 +130,12 @@ pub fn nvmf(programs: &Programs) -> Result<Nvmf> {
     let listens = || TcpStream::connect(("127.0.0.1", port)).ok().map(drop);
     programs.wait_until("nvmf_tgt did not listen", listens)?;
     let address = NvmeAddress { port: port.to_string(), nqn: nqn.to_owned() };
-    // SPDK leaves both when killed, and its lock beside the socket.
+    // A killed SPDK leaves both, and its lock next to the socket.
     Ok(Nvmf { address, _service: service, _files: Files(files) })
 }
 
-/// Files removed with this, if they exist. Declared after the program that uses them, so that it
-/// has ended.
+/// Files removed on drop, if they exist. Declared after the program that uses them, so that it has
+/// ended.
 struct Files(Vec<PathBuf>);
 
 impl Drop for Files {

@@ -1,4 +1,4 @@
-//! From the mix, the sizes and the distribution of a fio job to an access specification.
+//! Conversion of the mix, sizes and distribution of a fio job to an access specification.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -10,12 +10,12 @@ use super::zones::Zones;
 use crate::formats::note::Treatment;
 use crate::spec::{Access, Extent, Line, Places, Walk, Zone};
 
-/// Reads, writes, trims: places in a triple.
+/// Indices of reads, writes and trims in a triple.
 const READ: usize = 0;
 const WRITE: usize = 1;
 const TRIM: usize = 2;
 
-/// What a worker of the job does.
+/// Returns the access specification of the job's workers.
 pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     let settings = &job.settings;
     let lines = lines(converter, job);
@@ -23,7 +23,7 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     access.random = places(converter, job, &access.lines);
     access.sequential = walk(converter, job);
     access.run = settings.mix.run;
-    // fio goes on where the last I/O of the same direction ended.
+    // fio continues where the last I/O of the same direction ended.
     let sequential = access.lines.iter().any(|line| line.random_percent < 100.0);
     access.run_stays = settings.run_stays && access.run > 1;
     access.apart = settings.mix.reads && settings.mix.writes && (sequential || access.run_stays);
@@ -32,7 +32,7 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Access {
     access
 }
 
-/// fio trims a block and then writes it.
+/// Returns whether the job trims each block before it writes it, as fio does for mixes of both.
 fn trims_first(converter: &mut Converter<'_>, job: &FioJob) -> bool {
     let settings = &job.settings;
     let both = settings.mix.trims && settings.mix.writes;
@@ -42,7 +42,7 @@ fn trims_first(converter: &mut Converter<'_>, job: &FioJob) -> bool {
     both
 }
 
-/// Length of every I/O, if all have the same.
+/// Returns the I/O size, if all I/Os have the same.
 pub(super) fn size(settings: &Settings) -> Option<u64> {
     let mut used = parts(settings).into_iter().map(|part| match settings.sizes[part.sizes] {
         Sizes::Fixed(size) => Some(size),
@@ -52,7 +52,7 @@ pub(super) fn size(settings: &Settings) -> Option<u64> {
     used.all(|size| size == Some(first)).then_some(first)
 }
 
-/// Directions that are used, with their share of the I/Os.
+/// Returns the directions in use, with their shares of the I/Os.
 fn directions(settings: &Settings) -> Vec<(usize, f64)> {
     let mix = settings.mix;
     match (mix.reads, mix.writes) {
@@ -67,19 +67,20 @@ fn directions(settings: &Settings) -> Vec<(usize, f64)> {
     }
 }
 
-/// Which lengths, and how many of the I/Os have them.
+/// I/O sizes, with their share of the I/Os.
 struct Part {
-    /// Whose lengths in the triple.
+    /// Index into the read/write/trim triple, for the sizes.
     sizes: usize,
-    /// Whose alignment, share of random places and operation; of reads and writes if `same`.
+    /// Index of the direction, for alignment, random share and operation; reads and writes together
+    /// if `same`.
     direction: usize,
     same: bool,
     share: f64,
     random_percent: f64,
 }
 
-/// Lines of a kind: one for both directions, one for each where the two differ, and for random and
-/// sequential I/Os each where their lengths do.
+/// Returns the parts of a job: one for both directions, one for each if the two differ, and one
+/// each for random and sequential I/Os if their sizes differ.
 fn parts(settings: &Settings) -> Vec<Part> {
     let used = directions(settings);
     let same = match used[..] {
@@ -113,7 +114,7 @@ fn parts(settings: &Settings) -> Vec<Part> {
     parts
 }
 
-/// One line for each size of each part.
+/// Returns one line for each size of each part.
 fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
     let settings = &job.settings;
     if settings.sizes_by_order && settings.mix.run > 1 {
@@ -133,7 +134,7 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
         let shares = lengths::lengths(settings, part.sizes);
         let divisor = shares.iter().fold(0, |divisor, (size, _)| common(divisor, *size));
         let align = align(settings, part.direction, divisor);
-        // Beside random places sequential I/Os go on from any of their ends.
+        // Sequential I/Os between random ones continue from the end of any of these.
         let between = settings.sizes_by_order && part.random_percent == 0.0;
         let align = if between { common(divisor, align) } else { align };
         for (size, of_part) in shares {
@@ -160,8 +161,8 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
     lines
 }
 
-/// What I/Os begin at a multiple of: random ones of the smallest size, as with fio; sequential
-/// ones follow each other without a gap, or with holes between them.
+/// Returns the alignment of I/O offsets: for random I/Os the smallest size, as in fio; sequential
+/// I/Os are contiguous, or have holes between them.
 fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
     match (settings.mix.random, settings.align_bytes[direction]) {
         (true, Some(align)) if align > 0 => align,
@@ -173,9 +174,9 @@ fn align(settings: &Settings, direction: usize, divisor: u64) -> u64 {
     }
 }
 
-/// Bytes of one pass over a part with holes between sequential I/Os, if it ends the job: where the
-/// next I/O would begin within the file, but not fit into the part. `None` otherwise: fio begins
-/// again then, until it has done all bytes.
+/// Returns the bytes of one pass over a part with holes between sequential I/Os, if the pass ends
+/// the job: the next I/O would begin within the file, but not fit into the part. `None` otherwise:
+/// fio then starts again until all bytes are done.
 pub(super) fn pass_bytes(settings: &Settings, place: &JobFiles) -> Option<u64> {
     let bytes = place.part_bytes?;
     let whole = place.whole_bytes.unwrap_or(bytes);
@@ -186,7 +187,7 @@ pub(super) fn pass_bytes(settings: &Settings, place: &JobFiles) -> Option<u64> {
     ios.checked_mul(stride).filter(|next| *next < whole).map(|_| ios * size)
 }
 
-/// Greatest common divisor.
+/// Returns the greatest common divisor.
 fn common(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { common(b, a % b) }
 }
@@ -199,7 +200,7 @@ fn narrow(bytes: u64) -> Option<u32> {
     u32::try_from(bytes).ok()
 }
 
-/// Where random I/Os go.
+/// Returns the distribution of random offsets.
 fn places(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places {
     let settings = &job.settings;
     let random = lines.iter().any(|line| line.random_percent > 0.0);
@@ -225,7 +226,8 @@ fn places(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places
     }
 }
 
-/// fio visits each place once before any comes again, unless it is told not to.
+/// Returns the uniform distribution: fio visits each offset once before any repeats, unless
+/// `norandommap` is set.
 fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places {
     let settings = &job.settings;
     let random = lines.iter().any(|line| line.random_percent > 0.0);
@@ -256,7 +258,7 @@ fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Place
     Places::Once
 }
 
-/// How sequential I/Os follow each other.
+/// Returns the order of sequential I/Os.
 fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
     let settings = &job.settings;
     if !settings.mix.random && settings.clones > 1 && !settings.files.is_empty() {
@@ -268,7 +270,7 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
     let size = size(settings);
     match (hole, size) {
         (0, _) => Walk::Forward,
-        // fio counts from the end of the last I/O: two lengths back are the one before it.
+        // fio counts from the end of the last I/O: minus two sizes is the previous I/O.
         (hole, Some(size)) if hole < 0 && hole.unsigned_abs() == 2 * size => Walk::Backward,
         (hole, Some(size)) if hole > 0 => Walk::Strided { bytes: size + hole.unsigned_abs() },
         _ => {

@@ -10,11 +10,11 @@ use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::reading::Storage;
 use crate::spec::LaidOut;
 
-/// What an end of a file is a multiple of, behind which is written.
+/// Alignment in bytes of the end of a file, from which on the job writes.
 const SECTOR_BYTES: u64 = 512;
 
-/// Where the part of a clone begins: at the end of its file, as jobs and clones before it leave it,
-/// or where its `offset` says.
+/// Returns the offset of a clone's part: the end of its file as previous jobs and clones leave it,
+/// or its `offset`.
 pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, clone: u32) -> Option<Amount> {
     if !job.settings.appends {
         return extents::offset(converter, job, clone);
@@ -48,7 +48,7 @@ pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, clone: u32) ->
     None
 }
 
-/// Has the files of such a job made as long as it needs them.
+/// Extends the files of such a job to the size that it needs.
 pub(super) fn grow(converter: &mut Converter<'_>, storages: &[Storage]) {
     for storage in storages {
         if let Storage::File { path, size_bytes: Some(bytes), .. } = storage

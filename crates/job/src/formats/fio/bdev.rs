@@ -9,33 +9,33 @@ use serde_json::{Map, Value};
 use super::transport::{self, Words};
 use crate::formats::reading::{Remote, Storage};
 
-/// Most devices in devices.
+/// Maximum nesting of devices.
 const NESTED_MAX: u32 = 8;
-/// Settings of a connection without which it would be another.
+/// Secrets of a connection; without them it would be a different connection.
 const SECRETS: [&str; 3] = ["psk", "dhchap_key", "dhchap_ctrlr_key"];
-/// Settings that change no I/O: names of the same device, and what SPDK does when a host is gone.
+/// Settings that change no I/O: other names of the same device, and SPDK's reaction to a lost host.
 const NO_LOAD: [&str; 3] = ["uuid", "multipath", "optimal_io_boundary"];
 
 /// The block devices of a configuration, in its order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Bdevs {
     devices: Vec<(String, Device)>,
-    /// Methods that are not known here, and may make devices.
+    /// Unknown methods, which may create devices.
     pub(super) unknown: Vec<String>,
-    /// Settings of devices that are left out, as "hdgst of Nvme0".
+    /// Ignored settings of devices, such as "hdgst of Nvme0".
     pub(super) left_out: Vec<String>,
 }
 
-/// A device, or what is at a controller's name.
+/// A device, or the namespaces of a controller.
 #[derive(Clone, Debug, PartialEq)]
 enum Device {
-    /// One by itself.
+    /// A single device.
     Storage(Storage),
-    /// Namespaces: `Nvme0n1` is the first of `Nvme0`.
+    /// Namespaces of a controller: `Nvme0n1` is the first of `Nvme0`.
     Controller(Remote),
-    /// Several as one: in stripes of so many bytes, or all alike.
+    /// Several devices as one: striped with chunks of this many bytes, or mirrored.
     Raid { chunk_bytes: Option<u64>, parts: Vec<String> },
-    /// It is not built here, and why.
+    /// An unsupported device, with the reason.
     Refused(String),
 }
 
@@ -90,7 +90,7 @@ struct Iscsi {
     rest: Map<String, Value>,
 }
 
-/// Of `bdev_malloc_create` and `bdev_null_create`.
+/// Parameters of `bdev_malloc_create` and `bdev_null_create`.
 #[derive(Deserialize)]
 struct Blocks {
     name: String,
@@ -100,7 +100,7 @@ struct Blocks {
     rest: Map<String, Value>,
 }
 
-/// Of `bdev_aio_create` and `bdev_uring_create`.
+/// Parameters of `bdev_aio_create` and `bdev_uring_create`.
 #[derive(Deserialize)]
 struct File {
     name: String,
@@ -125,7 +125,7 @@ struct Raid {
 }
 
 impl Bdevs {
-    /// Reads a configuration, which may have comments as SPDK's may.
+    /// Reads a configuration, which may have comments as in SPDK.
     pub(super) fn parse(text: &str) -> Result<Bdevs, String> {
         let document: Document =
             serde_json::from_str(&without_comments(text)).map_err(|error| error.to_string())?;
@@ -190,7 +190,7 @@ impl Bdevs {
                 self.leave_out(&raid.name, &raid.rest);
                 self.add(raid.name.clone(), of_raid(raid));
             }
-            // What they set is how SPDK works, for all devices.
+            // These methods set how SPDK works, for all devices.
             "bdev_set_options" | "bdev_wait_for_examine" => {}
             _ if method.ends_with("_set_options") || method == "bdev_nvme_set_hotplug" => {}
             _ => {
@@ -204,7 +204,8 @@ impl Bdevs {
         Ok(())
     }
 
-    /// The last word on a name counts: a limit that is set on a device is one on what it is.
+    /// Adds a device; the last one of a name counts: a limit set on a device is a device with a
+    /// limit.
     fn add(&mut self, name: String, device: Device) {
         self.devices.retain(|(other, _)| *other != name);
         self.devices.push((name, device));
@@ -215,7 +216,7 @@ impl Bdevs {
         self.left_out.extend(words.map(|key| format!("{key} of {name}")));
     }
 
-    /// The storage that a job calls by this name.
+    /// Returns the storage of the device with this name.
     pub(super) fn storage(&self, name: &str) -> Result<Storage, String> {
         self.find(name, 0)
     }
@@ -243,7 +244,7 @@ impl Bdevs {
         }
     }
 
-    /// A namespace of a controller, by both of their names.
+    /// Returns a namespace of a controller, by the names of both.
     fn namespace(&self, name: &str) -> Result<Storage, String> {
         for (controller, device) in &self.devices {
             let rest = name.strip_prefix(controller.as_str()).and_then(|it| it.strip_prefix('n'));
@@ -269,7 +270,7 @@ impl Bdevs {
         Err(why)
     }
 
-    /// Every device that is not part of another, for `filename=*`.
+    /// Returns every device that is not part of another, for `filename=*`.
     pub(super) fn leaves(&self) -> Result<Vec<String>, String> {
         let parts: Vec<&String> = self
             .devices
@@ -331,7 +332,7 @@ fn of_raid(raid: Raid) -> Device {
     }
 }
 
-/// The text without `//` and `/* */`, which stand outside of strings.
+/// Returns the text without `//` and `/* */` comments, which are outside of strings.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
@@ -340,7 +341,7 @@ fn without_comments(text: &str) -> String {
         let here = &rest[at..];
         let (kept, length) = match () {
             () if here.starts_with('"') => (true, string_length(here)),
-            // The end of its line stays: errors name lines.
+            // The line feed remains: errors name lines.
             () if here.starts_with("//") => (false, here.find('\n').unwrap_or(here.len())),
             () if here.starts_with("/*") => {
                 (false, here.find("*/").map_or(here.len(), |at| at + 2))
@@ -358,7 +359,7 @@ fn without_comments(text: &str) -> String {
     plain
 }
 
-/// Length of the string that a text begins with, its quotation marks included.
+/// Returns the length of the string at the beginning of a text, its quotation marks included.
 fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! What becomes of the page cache before a job: it is dropped, or filled; and what is mapped.
+//! Page cache before a job: invalidated, or filled by `pre_read`; and mapped files.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -7,7 +7,7 @@ use super::settings::Hint;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Cache, Expect};
 
-/// What the kernel is told of files that go through the page cache.
+/// Returns the cache options of files that use the page cache.
 pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     let settings = &job.settings;
     if settings.direct || !settings.engine.has_files() {
@@ -23,12 +23,12 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
         (Hint::Random, _) | (Hint::ByMix, true) => Expect::Random,
         (Hint::Sequential, _) | (Hint::ByMix, false) => Expect::Sequential,
     };
-    // As with fio nothing is dropped where something was to be read.
+    // As in fio, nothing is invalidated if something was to be read.
     let drop = settings.invalidate && !settings.before.read;
     Cache { drop, read: settings.before.read && reads_before(converter, job), expect }
 }
 
-/// As with fio: parts of pages of a map are neither written down by themselves nor direct.
+/// Refuses partial pages of a mapping, as fio does: they are neither synced separately nor direct.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let settings = &job.settings;
     let page = converter.around.page_bytes.max(1);
@@ -44,7 +44,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     converter.refuse(job, key.unwrap_or("ioengine"), &why);
 }
 
-/// Whether anything is read before the job, as with fio.
+/// Returns whether anything is read before the job, as in fio.
 fn reads_before(converter: &mut Converter<'_>, job: &FioJob) -> bool {
     let settings = &job.settings;
     if !settings.replays.files.is_empty() {

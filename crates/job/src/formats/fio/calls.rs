@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
     sets!("cpuchunks|cpuchunk", calls.chunk_us, |v| v.count::<u32>()?.into()),
 ];
 
-/// Each engine with its kind of call.
+/// Engines, each with its kind of call.
 pub(super) const ENGINES: [(&str, &str); 6] = [
     ("cpuio", SPIN),
     ("falloc", "allocate"),
@@ -31,21 +31,21 @@ pub(super) const ENGINES: [(&str, &str); 6] = [
     ("filedelete", "delete"),
 ];
 const SPIN: &str = "spin";
-/// Most files that are laid out for a job which stats or unlinks them.
+/// Maximum number of files laid out for a job that stats or unlinks them.
 const LAID_OUT_MAX: u64 = 1 << 20;
 
-/// What the options set.
+/// Values of the options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Calls {
     /// `cpuload`, in percent.
     pub load: u64,
     /// `cpuchunks` in microseconds.
     pub chunk_us: u64,
-    /// Bytes for each of several numbered files.
+    /// Size in bytes of each of several numbered files.
     pub each_bytes: Option<u64>,
 }
 
-/// The job with an offset for each call in the place of files.
+/// Returns the job with an offset for each call instead of files.
 pub(super) fn as_ios<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) -> Cow<'a, FioJob> {
     let Engine::Calls(kind) = job.settings.engine else { return job };
     let mut job = job.into_owned();
@@ -78,7 +78,7 @@ pub(super) fn as_ios<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) ->
     Cow::Owned(job)
 }
 
-/// The volumes that stand for its files, and whether each clone has its own.
+/// Returns the volumes that represent the job's files, and whether each clone has its own.
 pub(super) fn storages(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -104,7 +104,7 @@ pub(super) fn storages(
     }
     let mut storages = Vec::new();
     for path in names.iter().map(|name| storage::path(settings, name)) {
-        // They must be there, as fio lays them out.
+        // The files must exist, as fio lays them out.
         let laid_out = if kind == "create" { 0 } else { size_bytes / each };
         let written = settings.mix.reads || kind != "allocate";
         for path in (0..laid_out).map(|number| path.replace("$filenum", &number.to_string())) {

@@ -1,5 +1,5 @@
-//! What steers a job while it runs: pauses, rates and latencies that it must keep, a depth that is
-//! searched, and jobs that keep to their share.
+//! Control of a running job: think time, rates and latencies that it must meet, a searched queue
+//! depth, and jobs limited to their share (`flow`).
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -11,14 +11,14 @@ use super::write::{Written, each};
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Demand, Demands, DepthSearch, Flow, Group, Pacing, Think, Workload};
 
-/// What a job says of it, with fio's defaults.
+/// Control options of a job, with fio's defaults.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Control {
-    /// `thinktime` in microseconds, and of it `thinktime_spin`.
+    /// `thinktime` in microseconds.
     pub think_us: u64,
-    /// See there.
+    /// `thinktime_spin` in microseconds, a part of `think_us`.
     pub spin_us: u64,
-    /// `thinktime_blocks`, if it is given: 1 otherwise, unless there is a time.
+    /// `thinktime_blocks`, if given: 1 otherwise, unless there is a time.
     pub think_ios: Option<u32>,
     /// `thinktime_blocks_type=issue`.
     pub counts_begun: bool,
@@ -26,9 +26,9 @@ pub struct Control {
     pub io_time_us: u64,
     /// `rate_ignore_thinktime`.
     pub ignores_think: bool,
-    /// `rate_min` and `rate_iops_min`.
+    /// `rate_min` in bytes per second.
     pub least_bytes: Triple<u64>,
-    /// See there.
+    /// `rate_iops_min`.
     pub least_ios: Triple<u64>,
     /// `rate_cycle` in milliseconds.
     pub cycle_ms: u64,
@@ -50,7 +50,7 @@ pub struct Control {
     pub flow_sleep_us: u64,
 }
 
-/// The options that say so.
+/// The options of control.
 pub(super) const ROWS: &[Row] = &[
     sets!("thinktime", control.think_us, |v| pause(v.micros()?)?)
         .writes(|w| some_word(think_of(w).map(|think| think.pause_us)))
@@ -164,7 +164,7 @@ fn told_micros(us: u64) -> String {
     }
 }
 
-/// fio keeps 32 bits of it, and says nothing of the rest.
+/// Reads a think time, of which fio silently uses 32 bits only.
 fn pause(us: u64) -> Result<u64, String> {
     match u32::try_from(us) {
         Ok(_) => Ok(us),
@@ -178,12 +178,12 @@ fn percentile(text: &str) -> Result<f64, String> {
 }
 
 fn weight(text: &str) -> Result<u32, String> {
-    // Old versions of fio wrote the other side of a pair with a minus.
+    // Old versions of fio wrote the other job of a pair with a minus.
     let weight: u32 = value::number(text.strip_prefix('-').unwrap_or(text))?;
     if weight <= 1000 { Ok(weight) } else { Err(format!("{text} is above 1000, fio's most")) }
 }
 
-/// Makes the workload of a job obey.
+/// Applies the control options to the workload of a job.
 pub(super) fn control(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -383,7 +383,7 @@ mod test {
             ("latency_target=5\nrate_iops=10", "a rate beside a depth"),
             ("latency_target=5\nverify=md5\nrw=write", "verify beside a depth"),
         ] {
-            // What is compared is stored somewhere.
+            // Verified data need a volume that stores them.
             let global = NULL.replace("ioengine=null", "filename=/dev/x");
             let said = refused(&format!("{global}{words}\n"));
             assert!(said.contains(why), "{words}: {said}");

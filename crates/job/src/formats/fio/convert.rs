@@ -1,6 +1,7 @@
-//! From fio's jobs to a job of ours: steps by stonewall, a group for each job.
+//! Conversion of fio's jobs to a job of ours: a step per stonewall, a group for each job.
 //!
-//! What our specification cannot say is refused, and what would come out otherwise is noted.
+//! Options that our specification cannot express are refused, and options with a different effect
+//! are noted.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -19,33 +20,33 @@ use crate::formats::reading::{Reading, Storage};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Access, Group, JobSpec, Pacing, Places, Replay, Reported, Step, Workload};
 
-/// What the caller knows and decides.
+/// Choices and lookups of the caller.
 pub struct Options<'a> {
-    /// Volumes for what the file names, in the order in which it comes up, instead of its own.
+    /// Volumes to use instead of those in the file, in the order in which the file names them.
     pub volumes: &'a [String],
-    /// Names a volume: a URI, or why there is none.
+    /// Returns the URI of a volume, or the reason why there is none.
     pub volume: &'a dyn Fn(&Storage) -> Result<String, String>,
-    /// Capacity of a volume that exists, in bytes.
+    /// Returns the capacity of an existing volume, in bytes.
     pub capacity: &'a dyn Fn(&str) -> Option<u64>,
-    /// Whether a volume is on another host: that one is asked for its capacity only where a job
-    /// would not end otherwise.
+    /// Returns whether a volume is on another host: the capacity of such a volume is queried only
+    /// if a job would not end otherwise.
     pub is_far: &'a dyn Fn(&str) -> bool,
-    /// Processors beside a memory, by its number; `None` where the host has none of it.
+    /// Returns the CPUs of a NUMA node, by its number; `None` if the host does not have the node.
     pub node: &'a dyn Fn(usize) -> Option<Vec<usize>>,
-    /// Whether completions of a file or device can be polled for, by its path.
+    /// Returns whether a file or device supports polling for completions, by its path.
     pub polls: &'a dyn Fn(&str) -> bool,
-    /// Whether files are overwritten and programs started without a question, as by fio.
+    /// True if files are overwritten and programs started without confirmation, as in fio.
     pub is_fio: bool,
-    /// Length of every step, instead of what the file says about lengths and sizes to be done.
+    /// Length of every step in seconds, instead of the run times and sizes of the file.
     pub seconds: Option<f64>,
 }
 
-/// Most workers of one file, over all clones: beyond it is a slip of the pen.
+/// Maximum number of workers of one file, over all clones: more is a typing mistake.
 const WORKERS_MAX: u64 = 65536;
-/// Most lines of access specifications of one file.
+/// Maximum number of lines of access specifications of one file.
 const LINES_MAX: usize = 1 << 18;
 
-/// Makes a job of ours from those of a file.
+/// Converts the jobs of a file to a job of ours.
 pub fn convert(
     Jobs { jobs, options: shared }: Jobs,
     notes: Notes,
@@ -94,7 +95,7 @@ pub fn convert(
     converter.finish(&jobs, shared, steps)
 }
 
-/// Converts and takes notes.
+/// Converts jobs and collects notes.
 pub(super) struct Converter<'a> {
     pub(super) options: &'a Options<'a>,
     pub(super) around: &'a Surroundings<'a>,
@@ -102,29 +103,29 @@ pub(super) struct Converter<'a> {
     pub(super) traces: Vec<(Replay, bool)>,
     notes: Notes,
     workers: u64,
-    /// fio's jobs so far, each clone counted.
+    /// Number of fio's jobs so far, counting each clone.
     pub(super) jobs: u32,
     lines: usize,
-    /// Delays that were drawn.
+    /// Number of random delays so far.
     drawn: u64,
-    /// What the file names, numbered as it comes.
+    /// Volumes that the file names, numbered in order of appearance.
     pub(super) named: HashMap<Storage, usize>,
-    /// Traces that are written.
+    /// Paths of traces to write.
     pub(super) traced: HashSet<String>,
     /// Configurations of SPDK that were read, by path.
     pub(super) bdevs: HashMap<String, Rc<Bdevs>>,
-    /// Sizes of files that jobs before make, by path.
+    /// Sizes of files that previous jobs create, by path.
     pub(super) made: HashMap<String, u64>,
-    /// Files that are only made.
+    /// Files that are only laid out.
     pub(super) laid_out: laid_out::Files,
-    /// Capacities that were asked for, by URI.
+    /// Capacities queried so far, by URI.
     capacities: HashMap<String, Option<u64>>,
-    /// A host did not answer: no other is asked, since each may take seconds.
+    /// True if a host did not answer: no other is queried, since each may take seconds.
     unreached: bool,
 }
 
 impl Converter<'_> {
-    /// Notes that a setting of a job is not done as it stands.
+    /// Notes that a setting of a job is not applied unchanged.
     pub(super) fn note(&mut self, job: &FioJob, key: &str, treatment: Treatment, why: &str) {
         let (at, text) = job.line_of(key);
         self.notes.take(Note::new(at, text, treatment, why));
@@ -135,7 +136,7 @@ impl Converter<'_> {
         self.note(job, key, Treatment::Refused, why);
     }
 
-    /// The URI of a volume: one that is given, or that of what the file names.
+    /// Returns the URI of a volume: a given one, or that of the volume in the file.
     pub(super) fn volume(&mut self, storage: &Storage) -> Result<String, String> {
         let next = self.named.len();
         let index = *self.named.entry(storage.clone()).or_insert(next);
@@ -145,7 +146,7 @@ impl Converter<'_> {
         }
     }
 
-    /// Capacity of a volume that exists, in bytes, as far as it is asked for.
+    /// Returns the capacity of an existing volume in bytes, if it is queried.
     pub(super) fn capacity(&mut self, job: &FioJob, uri: &str) -> Option<u64> {
         let settings = &job.settings;
         let timed = settings.time_based && settings.runtime_us.is_some();
@@ -174,7 +175,7 @@ impl Converter<'_> {
         for job in jobs.iter().filter(|job| job.settings.seed != seed) {
             self.refuse(job, "randseed", "all jobs have the same randseed");
         }
-        // Seeds of ours have 63 bits, and 0 is one of them.
+        // Our seeds have 63 bits, and 0 is valid.
         let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
         let mut steps = steps;
         storage::widest(&self, &mut steps);
@@ -208,13 +209,13 @@ impl Converter<'_> {
         reading
     }
 
-    /// The number of the next delay that is drawn.
+    /// Returns the number of the next random delay.
     pub(super) fn drawn(&mut self) -> u64 {
         self.drawn += 1;
         self.drawn
     }
 
-    /// Processors of a job: those that it names, and those beside the memories that it names.
+    /// Returns the CPUs of a job: those that it names, and those of the NUMA nodes that it names.
     fn cores(&mut self, job: &FioJob) -> Vec<usize> {
         let mut cores = job.settings.seats.cpus.clone();
         for node in &job.settings.seats.nodes {
@@ -231,7 +232,7 @@ impl Converter<'_> {
         cores
     }
 
-    /// Refuses files that are not there where none is to be made.
+    /// Refuses missing files if none may be created.
     fn check_made(&mut self, job: &FioJob, place: &storage::JobFiles) {
         let settings = &job.settings;
         if !settings.before.none_made || !settings.engine.has_files() {
@@ -256,7 +257,7 @@ impl Converter<'_> {
         fits
     }
 
-    /// The groups that a job stands for: one, or one for each clone with a part of its own.
+    /// Returns the groups of a job: one, or one for each clone with its own part.
     fn groups(&mut self, job: &FioJob) -> Vec<Group> {
         let settings = &job.settings;
         self.check(job);
@@ -267,7 +268,7 @@ impl Converter<'_> {
         let drawn = settings.delay_us.0 != settings.delay_us.1;
         let Ok(trace) = replay::access(self, job) else { return Vec::new() };
         let many = settings.files.is_empty() && settings.nr_files > 1;
-        // Workers for each of several files are told apart by their clones.
+        // Workers for each of several files are distinguished by their clones.
         let named = settings.files.len() as u32;
         let split = named > 1 && !settings.grouped && !service::together(settings, named);
         let moved = settings.offset_increment != Amount::Bytes(0) || settings.appends;
@@ -277,7 +278,7 @@ impl Converter<'_> {
         let cache = cached::cache(self, job);
         let parts = if apart { clones } else { 1 };
         let number = self.jobs + 1;
-        // Within the limit of workers.
+        // The number of workers is within its limit.
         self.jobs += clones;
         let mut groups = Vec::new();
         for part in 0..parts {
@@ -299,12 +300,12 @@ impl Converter<'_> {
             }
             let reported = match settings.grouped {
                 true => Reported::Step,
-                // A clone that goes from file to file is several workers of ours.
+                // A clone that goes from file to file is several of our workers.
                 false if clones > 1 && place.files == 1 => Reported::Worker,
                 false => Reported::Group,
             };
             let mut figures = settings.figures.clone();
-            // Clones with a part of their own are one job.
+            // Clones with separate parts are one job.
             figures.begins &= part == 0;
             groups.push(Group {
                 name: job.name.clone(),
@@ -328,7 +329,7 @@ impl Converter<'_> {
         trace: Option<Access>,
     ) -> Workload {
         let settings = &job.settings;
-        // A trace ends by itself, and has times of its own.
+        // A trace ends by itself, and has its own times.
         let free = trace.is_none();
         let access = trace.unwrap_or_else(|| {
             let mut access = access::access(self, job);
@@ -357,7 +358,7 @@ impl Converter<'_> {
             limit_ios: settings
                 .most_ios
                 .filter(|_| free)
-                // Those of each time through the part.
+                // The limit counts I/Os of each pass over the part.
                 .map(|ios| ios.saturating_mul(settings.loops).div_ceil(u64::from(place.files))),
             end_flush: settings.end_flush && writes,
             until_full: fill::ends(settings) && writes,
@@ -371,8 +372,8 @@ impl Converter<'_> {
         }
     }
 
-    /// How much is done before the job ends by itself; `None` when only time ends it. What is done
-    /// in the ramp is part of it, as it is for fio, and stands in no figure.
+    /// Returns the bytes after which the job ends by itself; `None` if only time ends it. Bytes of
+    /// the ramp count, as in fio, and are in no figure.
     fn limit_bytes(
         &mut self,
         job: &FioJob,
@@ -401,7 +402,7 @@ impl Converter<'_> {
         whole
     }
 
-    /// What does not go together, whatever the volume is.
+    /// Refuses combinations that are invalid for every volume.
     fn check(&mut self, job: &FioJob) {
         let settings = &job.settings;
         let several = settings.depth > 1;
@@ -445,7 +446,8 @@ impl Converter<'_> {
     }
 }
 
-/// The processors that all groups have, which are then those of the run; none where they differ.
+/// Returns the CPUs that all groups have in common, which are then those of the run; none if they
+/// differ.
 fn common_cores(steps: &mut [Step]) -> Vec<usize> {
     let mut groups = steps.iter().flat_map(|step| &step.groups);
     let Some(first) = groups.next().map(|group| group.cores.clone()) else { return Vec::new() };

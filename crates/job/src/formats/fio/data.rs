@@ -1,4 +1,4 @@
-//! What a fio job writes, and how it is compared.
+//! Data that a fio job writes, and their verification.
 
 use std::borrow::Cow;
 
@@ -18,12 +18,12 @@ use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Content, DataPattern, PATTERN_MAX_BYTES, Pacing, Places, Verify, Workload};
 
-/// What shares that can be compressed are kept in, if nothing else is said; fio's own.
+/// Default chunk of the compressible share in bytes, as in fio.
 const CHUNK_BYTES: u32 = 512;
-/// What shares of duplicates are kept in.
+/// Block of the duplicate share in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// The options of data, those that are compared and those that are not.
+/// The options of data, with and without verification.
 pub(super) const ROWS: &[Row] = &[
     sets!("buffer_compress_percentage", data.compress_percent, |v| v.whole_percent()?)
         .writes(|w| percent_word(w.content().compress_percent, "the share that compresses"))
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Row] = &[
     }),
 ];
 
-/// The beginning of a pattern.
+/// Returns the beginning of a pattern.
 fn shortened(pattern: &DataPattern) -> String {
     let text = pattern.to_string();
     match text.char_indices().nth(40) {
@@ -108,11 +108,11 @@ fn percent_word(percent: f64, what: &str) -> Word {
     whole(percent, what).and_then(|percent| word_if(percent > 0, percent))
 }
 
-/// What is read is what was there before if nothing is written; what is written is there first if
-/// both are done.
+/// Returns the value of `do_verify`. Jobs that only read expect the data of an earlier run; jobs
+/// that read and write are filled first.
 fn is_read_again(w: &Written<'_>) -> Word {
     let Some(verify) = w.verify() else { return Ok(None) };
-    // fio reads again what it wrote in any case.
+    // fio reads back its writes in any case.
     let verify = Verify { read_back_bytes: 0, ..verify };
     let (reads, writes) = (w.access().read_percent() > 0.0, w.access().writes());
     let usual = Verify { fill: reads && writes, earlier: !writes, ..Verify::default() };
@@ -127,7 +127,7 @@ fn is_read_again(w: &Written<'_>) -> Word {
     }
 }
 
-/// I/Os behind which what was written is read again.
+/// Returns `verify_backlog`: the number of I/Os after which writes are read back.
 fn backlog(w: &Written<'_>) -> Word {
     let bytes = w.verify().map_or(0, |verify| verify.read_back_bytes);
     match w.access().size_bytes().map(u64::from) {
@@ -137,8 +137,8 @@ fn backlog(w: &Written<'_>) -> Word {
     }
 }
 
-/// The job as it can be compared: what `ioengine=null` wrote is nowhere, and fio says of its reads
-/// that they were right without a look at them.
+/// Returns the job with verification that is possible: `ioengine=null` stores nothing, and fio
+/// reports its reads as correct without checking them.
 pub(super) fn stored<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) -> Cow<'a, FioJob> {
     let settings = &job.settings;
     let nowhere = settings.engine == Engine::Nothing && converter.options.volumes.is_empty();
@@ -150,7 +150,7 @@ pub(super) fn stored<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) ->
                right, and reads what it wrote without a look at it";
     converter.note(&job, word, Differs, why);
     let mut job = job.into_owned();
-    // What is only verified is read all the same.
+    // Data that are only verified are still read.
     let only = job.settings.verify.only && job.settings.mix.writes;
     if only {
         (job.settings.mix.reads, job.settings.mix.writes) = (true, false);
@@ -161,14 +161,14 @@ pub(super) fn stored<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) ->
 
 fn read_pattern(text: &str, surroundings: &Surroundings<'_>) -> Result<DataPattern, String> {
     let file = |name: &str| {
-        // One byte more shows that it is too long.
+        // One additional byte shows that the pattern is too long.
         let read = (surroundings.read_bytes)(name.as_ref(), PATTERN_MAX_BYTES + 1);
         read.map_err(|error| format!("cannot read {name}: {error}"))
     };
     DataPattern::parse(text, &file)
 }
 
-/// What is written.
+/// Returns the data that a job writes.
 pub(super) fn content(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -199,7 +199,8 @@ pub(super) fn content(
     }
 }
 
-/// What is written where nothing is compared: as its buffers say, of a part so many bytes long.
+/// Returns the data of writes without verification: by the buffer options, for a part of
+/// `part_bytes`.
 pub(super) fn buffers(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -220,7 +221,7 @@ pub(super) fn buffers(
     let shares = data.compress_percent > 0 || data.dedupe_percent > 0;
     Content {
         compress_percent: match data.zeroes {
-            // With shares, or with a pattern, buffers are not zero for fio either.
+            // With shares, or with a pattern, buffers are not zero in fio either.
             true if !shares && data.pattern.is_none() => 100.0,
             _ => f64::from(data.compress_percent),
         },
@@ -232,14 +233,14 @@ pub(super) fn buffers(
     }
 }
 
-/// What shares that can be compressed are kept in, where that is not a block.
+/// Returns the chunk of the compressible share, if it is not a block.
 fn chunk_bytes(data: &Data) -> Option<u32> {
     let chunk = data.chunk_bytes.unwrap_or(CHUNK_BYTES);
     let plain = data.compress_percent > 0 && data.dedupe_percent == 0;
     (plain && u64::from(chunk) != BLOCK_BYTES).then_some(chunk)
 }
 
-/// How many blocks of ours make up the set that duplicates are drawn from.
+/// Returns the number of our blocks in the set from which duplicates are drawn.
 fn working_set(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -268,7 +269,7 @@ fn working_set(
     Some((set as u64 / BLOCK_BYTES).max(1))
 }
 
-/// How it is compared.
+/// Returns the verification of a job.
 pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Verify> {
     let settings = &job.settings;
     let method = settings.verify.method()?;
@@ -297,7 +298,8 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
         converter.note(job, word, Differs, "no header stands before the pattern");
     }
     Some(Verify {
-        // What a job reads must have been written; what it only writes is read at the end.
+        // Data that a job reads must have been written; data that it only writes are read at the
+        // end.
         fill: reads && writes && !unread,
         sample_percent: if unread { 0.0 } else { 100.0 },
         earlier,
@@ -305,7 +307,7 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
     })
 }
 
-/// What does not go together, whatever the volume is.
+/// Refuses combinations that are invalid for every volume.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let settings = &job.settings;
     if settings.verify.method == Some(Method::Null) {
@@ -353,8 +355,8 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     }
 }
 
-/// When what was written is read again. As with fio sequential jobs that only time ends are not
-/// read before their end.
+/// Sets when writes are read back. As in fio, sequential jobs that only time ends are not read
+/// before their end.
 fn read_back(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -381,7 +383,8 @@ fn read_back(
     }
 }
 
-/// The workload as it can be compared: a job that only verifies reads where it would have written.
+/// Adapts the workload to its verification: a job that only verifies reads where it would have
+/// written.
 pub(super) fn fitting(
     converter: &mut Converter<'_>,
     job: &FioJob,

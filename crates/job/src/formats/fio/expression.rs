@@ -1,6 +1,6 @@
 //! Arithmetic in values: `8*$mb_memory`, `(4k*16)`.
 
-/// Parentheses within parentheses.
+/// Maximum nesting of parentheses.
 const NESTED_MAX: usize = 32;
 
 /// Calculates `text`: numbers with `+ - * /` and parentheses, as integers. `number` reads one

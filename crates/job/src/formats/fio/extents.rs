@@ -1,4 +1,4 @@
-//! Which part of each file a job uses: sizes and offsets, in bytes or in percent of a file.
+//! Parts of files that a job uses: sizes and offsets, in bytes or in percent of a file.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -8,7 +8,7 @@ use super::value::Amount;
 use crate::formats::note::Treatment;
 use crate::spec::{Extent, Range};
 
-/// Where the part of a clone begins.
+/// Returns the offset of a clone's part.
 pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> Option<Amount> {
     let settings = &job.settings;
     let offset = match (settings.offset, settings.offset_increment) {
@@ -35,8 +35,8 @@ pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> 
     offset
 }
 
-/// Where the part of a file begins that has so many bytes: as with fio a share is that of the file
-/// that is there, and goes up to a multiple of the smallest length.
+/// Returns the offset in bytes of a part in a file of `real` bytes: as in fio a percentage is that
+/// of the existing file, rounded up to a multiple of the smallest I/O size.
 pub(super) fn start(settings: &Settings, offset: Amount, real: Option<u64>) -> u64 {
     match offset {
         Amount::Bytes(start) => start,
@@ -51,8 +51,8 @@ pub(super) fn start(settings: &Settings, offset: Amount, real: Option<u64>) -> u
     }
 }
 
-/// How much is used of each of so many files from `start` on, of which one is `real` bytes long:
-/// `size` is what all of them have together, `filesize` the length of each.
+/// Returns the used length of each of `files` files from `start` on, of which one has `real` bytes:
+/// `size` is the total of all, `filesize` the size of each.
 pub(super) fn length(
     settings: &Settings,
     files: u32,
@@ -74,8 +74,8 @@ pub(super) fn length(
     }
 }
 
-/// The part of each of so many files with these lengths, as far as they are known, and how long it
-/// is where that is known.
+/// Returns the part of each of `files` files with these sizes, as far as known, and the length of
+/// the part, if known.
 pub(super) fn part(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -100,7 +100,7 @@ pub(super) fn part(
         converter.note(job, key, Treatment::Ignored, why);
     }
     let begin_at = match offset {
-        // fio begins a file that is not there with its first byte.
+        // fio begins at the first byte of a missing file.
         Amount::Percent(_) if same && (least.is_some() || made) => Extent::Bytes(begin),
         Amount::Percent(_) if settings.offset_align > 0 => {
             let why = "files have one length that is known: give an offset in bytes";
@@ -137,7 +137,7 @@ mod test {
 
     const GIB: u64 = 1 << 30;
 
-    /// Where the part of a job begins, how long it is, and after how much the job ends.
+    /// Returns the beginning of a job's part, its length, and the bytes after which the job ends.
     fn part(words: &str) -> (Extent, Option<Extent>, u64) {
         let job = job(&format!("[a]\nioengine=psync\n{words}\n"));
         let workload = &job.steps[0].groups[0].workload;
@@ -149,13 +149,13 @@ mod test {
         job.steps[0].groups[0].volumes[0].clone()
     }
 
-    /// A device here has 1 GiB.
+    /// The device of these tests has 1 GiB.
     #[test]
     fn a_share_of_a_file_is_all_that_is_done() {
         let (_, length, ends) = part("filename=/dev/x\nsize=33%\nbs=64k");
         assert_eq!(length, Some(Extent::Percent(33.0)));
         assert_eq!(ends, GIB * 33 / 100 / 65536 * 65536);
-        // Never beyond its end.
+        // The part never extends past the end.
         assert_eq!(part("filename=/dev/x\nsize=50%\noffset=768m").2, GIB / 4);
         assert_eq!(part("filename=/dev/x\nio_size=25%\nsize=50%").2, GIB / 8);
         let cut = part("filename=x\nfilesize=4m\nsize=50%\noffset=3m");
@@ -180,9 +180,9 @@ mod test {
         assert_eq!(begin("offset=10%\nbs=64k,16k"), tenth.next_multiple_of(16384));
         assert_eq!(begin("offset=10%\nbs=64k,16k,32k"), tenth.next_multiple_of(16384));
         assert_eq!(begin("offset=10%\noffset_align=1m"), tenth.next_multiple_of(1 << 20));
-        // What is said in bytes stays.
+        // An offset in bytes is not rounded.
         assert_eq!(begin("offset=100k\noffset_align=64k"), 100 << 10);
-        // A file that is not there begins with its first byte.
+        // A missing file begins with its first byte.
         assert_eq!(part("filename=x\nsize=1m\noffset=10%").0, Extent::Bytes(0));
         let text = "[a]\nfilename=/dev/x:y\nrw=read\noffset=10%\noffset_align=64k\nsize=8m\n";
         assert!(refused(text).contains("offset_align"));

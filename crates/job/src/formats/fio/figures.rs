@@ -1,11 +1,12 @@
-//! What fio shows of latencies, and whether of all directions together: words that change no load.
+//! Latency figures that fio shows, and whether they are totals of all directions: options that
+//! change no load.
 
 use super::option::Part::Shown;
 use super::option::{Row, flag, sets, some_word, switch, takes, word_if};
 use super::value;
 use crate::spec::{Directions, PERCENTILES_MAX};
 
-/// The options that say so.
+/// The options of figures.
 pub(super) const ROWS: &[Row] = &[
     sets!("percentile_list", figures.percentiles, |v| percentiles(v.text.unwrap_or_default())?)
         .writes(|w| {
@@ -22,7 +23,7 @@ pub(super) const ROWS: &[Row] = &[
     switch!("lat_percentiles", figures.of_whole)
         .writes(|w| word_if(w.group.figures.of_whole, 1))
         .tells(Shown, |group| group.figures.of_whole.then(|| "those of lat too".to_owned())),
-    // Every latency is measured all the same; as with fio, percentiles are not shown.
+    // Every latency is measured all the same; as in fio, percentiles are not shown.
     Row::new(&["gtod_reduce"], false, |settings, given| {
         if given.switch()? {
             (settings.figures.of_completion, settings.figures.of_whole) = (false, false);
@@ -46,7 +47,7 @@ pub(super) const ROWS: &[Row] = &[
     flag!("new_group", figures.begins)
         .writes(|w| word_if(w.group.figures.begins, ""))
         .tells(Shown, |group| group.figures.begins.then(|| "a group that begins anew".to_owned())),
-    // What a line cannot hold is for people only.
+    // A text that a line cannot contain is only for people.
     sets!("description", figures.description, |v| v.text()?.to_owned())
         .writes(|w| {
             let said = &w.group.figures.description;

@@ -1,4 +1,4 @@
-//! Jobs that go on until no room is left, `fill_device` and `fill_fs`.
+//! Jobs that continue until the device or file system is full, `fill_device` and `fill_fs`.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -6,7 +6,8 @@ use super::settings::Settings;
 use super::value::Amount;
 use crate::formats::note::Treatment::{Differs, Ignored};
 
-/// Whether it ends when a write finds no room: on a file, since a device has its length.
+/// Returns whether the job ends when a write finds no space: on a file, since a device has a fixed
+/// size.
 pub(super) fn ends(settings: &Settings) -> bool {
     settings.fill && settings.mix.writes && settings.engine.has_files() && !is_device(settings)
 }
@@ -15,7 +16,7 @@ fn is_device(settings: &Settings) -> bool {
     !settings.files.is_empty() && settings.files.iter().all(|name| name.starts_with("/dev/"))
 }
 
-/// Says what becomes of it.
+/// Notes the effect of the option.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let settings = &job.settings;
     if !settings.fill {

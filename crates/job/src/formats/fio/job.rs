@@ -1,4 +1,4 @@
-//! From sections to jobs: defaults are inherited, everything is typed, nothing is judged.
+//! Conversion of sections to jobs: defaults are inherited, all values are typed, nothing is judged.
 
 use std::sync::Arc;
 
@@ -9,24 +9,24 @@ use super::settings::Settings;
 use crate::formats::note::{FormatError, Location, Notes};
 use crate::formats::surroundings::Surroundings;
 
-/// A job as it stands in the file.
+/// A job as in the file.
 #[derive(Clone, Debug)]
 pub struct FioJob {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// The name of its section: files that it makes are called by it, as with fio.
+    /// Name of the job's section: files that the job creates are named after it, as in fio.
     pub section: String,
-    /// Where its section begins.
+    /// Location of the section.
     pub at: Location,
-    /// Its settings, with the defaults above it filled in.
+    /// Settings, including the inherited defaults.
     pub settings: Settings,
-    /// The lines of its own section, for messages that blame one of them.
+    /// Lines of the job's section, for messages about one of them.
     lines: Vec<Setting>,
-    /// The lines of the defaults above it.
+    /// Lines of the defaults above the job.
     inherited: Option<Arc<Inherited>>,
 }
 
-/// The lines of a section of defaults, and those above it: shared by the jobs that follow.
+/// Lines of a section of defaults, and those above it: shared by the jobs that follow.
 #[derive(Debug)]
 struct Inherited {
     lines: Vec<Setting>,
@@ -34,7 +34,7 @@ struct Inherited {
 }
 
 impl FioJob {
-    /// The line that sets `key`, or the section where it is a default.
+    /// Returns the line that sets `key`, or the section if the value is a default.
     pub fn line_of(&self, key: &str) -> (&Location, &str) {
         self.setting(key)
             .map_or((&self.at, self.name.as_str()), |setting| (&setting.at, &setting.text))
@@ -42,7 +42,8 @@ impl FioJob {
 }
 
 impl FioJob {
-    /// Whether a line sets `key`, by any of its names, its own or one of the defaults above it.
+    /// Returns whether a line sets `key`, by any of its names, in the job's section or in the
+    /// defaults above it.
     pub fn sets(&self, key: &str) -> bool {
         self.setting(key).is_some()
     }
@@ -55,16 +56,16 @@ impl FioJob {
     }
 }
 
-/// All jobs, and what their files set for all of them.
+/// All jobs, and the options that their files set for all of them.
 #[derive(Debug, Default)]
 pub struct Jobs {
-    /// In the order of their sections.
+    /// Jobs in the order of their sections.
     pub jobs: Vec<FioJob>,
-    /// Options of the sections of defaults, as fio names them, and their values.
+    /// Options of the sections of defaults, by fio's names, with their values.
     pub options: Vec<(String, String)>,
 }
 
-/// Reads the jobs of all sections, and the notes on them.
+/// Reads the jobs of all sections, with notes on them.
 pub fn jobs(
     sections: &[Section],
     surroundings: &Surroundings<'_>,
@@ -76,7 +77,7 @@ pub fn jobs(
     for section in sections {
         let mut settings = defaults.clone();
         settings.notes.clear();
-        // The one setting that is nobody's default.
+        // The name is the only setting that is never inherited.
         settings.name = None;
         settings.stonewall |= section.waits;
         take(&section.settings, &mut settings, surroundings)?;
@@ -100,7 +101,7 @@ pub fn jobs(
     Ok((jobs, notes))
 }
 
-/// Options by their first names, with their values, which may be empty.
+/// Returns options by their first names, with their values, which may be empty.
 fn options(lines: &[Setting]) -> impl Iterator<Item = (String, String)> {
     let option = |line: &Setting| {
         (option::plain(&line.key).to_owned(), line.value.clone().unwrap_or_default())
@@ -108,13 +109,13 @@ fn options(lines: &[Setting]) -> impl Iterator<Item = (String, String)> {
     lines.iter().map(option)
 }
 
-/// Takes the settings of one section: first what decides how numbers are read.
+/// Applies the settings of one section: first those that determine how numbers are read.
 fn take(
     lines: &[Setting],
     settings: &mut Settings,
     surroundings: &Surroundings<'_>,
 ) -> Result<(), FormatError> {
-    // Of a file it is taken first, and of a command line in its order, as with fio.
+    // As in fio, `kb_base` applies first in a file, and in order on a command line.
     let first = |line: &&Setting| line.key == "kb_base" && *line.at.file != *COMMAND_LINE;
     for line in lines.iter().filter(first) {
         option::apply(line, settings, surroundings)?;

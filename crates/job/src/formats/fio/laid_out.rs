@@ -13,16 +13,16 @@ use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::formats::reading::Storage;
 use crate::spec::{Access, Content, Group, JobSpec, LaidOut, Workload};
 
-/// Longest write that a pattern begins anew with.
+/// Maximum I/O size at which a pattern starts again with each write.
 const WRITE_MAX_BYTES: u32 = 16 << 20;
 
-/// Has the files of a job made before all others, as fio does.
+/// Lays out the files of a job before all others, as fio does.
 pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
     let settings = &job.settings;
     if !converter.counts(job) {
         return;
     }
-    // Its clones have numbers, as with fio.
+    // Clones of the job have numbers, as in fio.
     converter.jobs += settings.clones;
     if !converter.options.volumes.is_empty() {
         let why = "the volumes are given, and no file is made";
@@ -49,7 +49,7 @@ pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
     }
 }
 
-/// Takes one file; false where nobody knows how long it is.
+/// Adds one file; false if its size is unknown.
 fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
     let named = (converter.options.volume)(&storage);
     let Storage::File { path, size_bytes, .. } = storage else { return true };
@@ -74,13 +74,13 @@ fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
     }
     let settings = &job.settings;
     let written = settings.mix.reads;
-    // What is compared was not written: nobody must find it.
+    // Verified data were not written: nobody must find them.
     let compared = settings.verify.method().is_some();
     let content = match written && !compared {
         true => data::buffers(converter, job, Some(bytes)),
         false => Content::default(),
     };
-    // As with fio, as long as its longest write.
+    // As in fio, the length is that of the largest write.
     let most = u32::try_from(lengths::most(settings)).ok();
     let write_bytes = most.filter(|bytes| content.pattern.is_some() && *bytes <= WRITE_MAX_BYTES);
     let made = converter.made.entry(path.clone()).or_default();
@@ -95,13 +95,13 @@ fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
     true
 }
 
-/// A file that has its length only.
+/// Returns a file with a size and no content.
 pub(super) fn file_of(path: String, size_bytes: u64) -> LaidOut {
     let (written, grows, content, write_bytes) = Default::default();
     LaidOut { path, size_bytes, written, grows, content, write_bytes }
 }
 
-/// Files that are only made, each once, in the order in which they come up.
+/// Files that are only laid out, each once, in order of appearance.
 #[derive(Default)]
 pub(super) struct Files {
     all: Vec<LaidOut>,
@@ -124,18 +124,18 @@ impl Files {
         }
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// All of them.
+    /// Returns all files.
     pub(super) fn into_vec(self) -> Vec<LaidOut> {
         self.all
     }
 }
 
-/// Writes files that are made first as jobs that do nothing else.
+/// Writes laid-out files as `create_only` jobs.
 pub(super) fn write(text: &mut String, files: &[LaidOut]) -> Result<(), String> {
     if let Some(file) = files.iter().find(|file| file.grows) {
         return Err(format!("{}: where it ends depends on when fio begins", file.path));

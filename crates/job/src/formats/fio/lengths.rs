@@ -1,17 +1,17 @@
-//! The lengths of a fio job's I/Os, with their shares.
+//! I/O sizes of a fio job, with their shares.
 
 use super::convert::Converter;
 use super::job::FioJob;
 use super::settings::{Settings, Sizes};
 use crate::formats::note::Treatment;
 
-/// Most lengths of a range of any number of bytes: those of both directions are lines of one
+/// Maximum number of sizes of an unaligned range: those of both directions are lines of one
 /// specification.
 const LENGTHS_MAX: u64 = 2000;
-/// Most lines of a specification.
+/// Maximum number of lines of a specification.
 pub(super) const LINES_MAX: usize = 4096;
 
-/// Sizes of a range beyond those that there may be.
+/// Returns the number of sizes of a range, if it exceeds the maximum.
 pub(super) fn too_many<'a>(
     settings: &Settings,
     mut sizes: impl Iterator<Item = &'a Sizes>,
@@ -23,7 +23,8 @@ pub(super) fn too_many<'a>(
     sizes.find_map(|sizes| steps(sizes).filter(|steps| *steps > LINES_MAX as u64))
 }
 
-/// The shortest length of all directions, used or not: what fio rounds shares of files to.
+/// Returns the smallest I/O size of all directions, used or not: fio rounds percentages of files to
+/// it.
 pub(super) fn least(settings: &Settings) -> u64 {
     let least = |sizes: &Sizes| match sizes {
         Sizes::Fixed(size) | Sizes::Range(size, _) => *size,
@@ -32,7 +33,7 @@ pub(super) fn least(settings: &Settings) -> u64 {
     settings.sizes.iter().map(least).min().unwrap_or(1)
 }
 
-/// The longest I/O of any direction in bytes.
+/// Returns the largest I/O size of any direction in bytes.
 pub(super) fn most(settings: &Settings) -> u64 {
     let most = |sizes: &Sizes| match sizes {
         Sizes::Fixed(size) | Sizes::Range(_, size) => *size,
@@ -41,7 +42,7 @@ pub(super) fn most(settings: &Settings) -> u64 {
     settings.sizes.iter().map(most).max().unwrap_or(1)
 }
 
-/// The lengths of one direction with their shares, 0 to 100.
+/// Returns the I/O sizes of one direction with their shares, 0 to 100.
 pub(super) fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
     match &settings.sizes[of] {
         Sizes::Range(least, most) if settings.unaligned => any_lengths(*least, *most),
@@ -49,8 +50,9 @@ pub(super) fn lengths(settings: &Settings, of: usize) -> Vec<(u64, f64)> {
     }
 }
 
-/// fio adds a part of the most to the least and cuts at the most. Of many lengths as many are taken
-/// as there may be, all as far from the next one, and the most.
+/// Returns the sizes of an unaligned range. fio adds a share of the maximum to the minimum and
+/// clamps to the maximum. Of many sizes the maximum number is used, equidistant, with the largest
+/// size among them.
 fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
     let span = most - least;
     let count = span.min(LENGTHS_MAX);
@@ -66,7 +68,7 @@ fn any_lengths(least: u64, most: u64) -> Vec<(u64, f64)> {
     shares
 }
 
-/// Several words about the lengths of one direction: which of them counts is said.
+/// Notes which of several options for the sizes of one direction counts.
 pub(super) fn one_word(converter: &mut Converter<'_>, job: &FioJob, of: usize) {
     let said = &job.settings.lengths;
     let (range, split) = (said.ranges[of].is_some(), said.splits[of].is_some());
@@ -80,7 +82,7 @@ pub(super) fn one_word(converter: &mut Converter<'_>, job: &FioJob, of: usize) {
     }
 }
 
-/// Whether a range leaves lengths with shares as they are.
+/// Returns whether a range leaves sizes with shares unchanged.
 fn is_within(split: Option<&Sizes>, range: Option<&Sizes>) -> bool {
     let (Some(Sizes::Split(split)), Some(Sizes::Range(least, most))) = (split, range) else {
         return false;
@@ -88,7 +90,7 @@ fn is_within(split: Option<&Sizes>, range: Option<&Sizes>) -> bool {
     split.iter().all(|(size, _)| size.is_multiple_of(*least) && size <= most)
 }
 
-/// What lengths of any number of bytes want.
+/// Checks the requirements of unaligned sizes.
 pub(super) fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usize) {
     let settings = &job.settings;
     let ranges = settings.sizes.iter().filter_map(|sizes| match sizes {
@@ -110,14 +112,15 @@ pub(super) fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usiz
     }
 }
 
-/// Sizes with their shares, 0 to 100.
+/// Returns sizes with their shares, 0 to 100.
 pub(super) fn shares(sizes: &Sizes) -> Vec<(u64, f64)> {
     match sizes {
         Sizes::Fixed(size) => vec![(*size, 100.0)],
         Sizes::Split(split) => split.iter().copied().filter(|(_, share)| *share > 0.0).collect(),
         Sizes::Range(least, most) => {
-            // fio adds a part of the most to the least, rounds down to whole leasts and cuts at
-            // the most: a rest that is no whole least becomes I/Os of the most.
+            // fio adds a share of the maximum to the minimum, rounds down to multiples of the
+            // minimum and clamps to the maximum: a rest that is no such multiple becomes I/Os of
+            // the maximum size.
             let steps = most / least;
             let share = *least as f64 * 100.0 / *most as f64;
             let mut shares: Vec<_> = (1..=steps).map(|step| (step * least, share)).collect();

@@ -1,6 +1,7 @@
 //! The grammar of fio's job files: sections of settings, comments, includes, variables.
 //!
-//! Meaning comes later: here a file becomes sections in order, each setting with its place.
+//! Meaning comes later: this module splits a file into sections in order, each setting with its
+//! location.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,34 +10,34 @@ use super::expression;
 use crate::formats::note::{FormatError, Location};
 use crate::formats::surroundings::Surroundings;
 
-/// Longest line in bytes, variables filled in; fio's own limit.
+/// Maximum length of a line in bytes, variables filled in; fio's own limit.
 const LINE_MAX_BYTES: usize = 8192;
-/// Files within files within files; nobody nests deeper, and a file that includes itself ends here.
+/// Maximum nesting of included files; a file that includes itself ends at it.
 const NESTED_MAX: usize = 8;
-/// Files that one job file includes, each as often as it is named.
+/// Maximum number of files that one job file includes, counting each as often as it is named.
 const INCLUDED_MAX: usize = 256;
-/// Settings of one job file, those of included files among them.
+/// Maximum number of settings of one job file, included files counted.
 const SETTINGS_MAX: usize = 1 << 14;
-/// Sections of one job file.
+/// Maximum number of sections of one job file.
 const SECTIONS_MAX: usize = 1024;
-/// Longest name of a section in bytes; fio's own limit.
+/// Maximum length of a section's name in bytes; fio's own limit.
 const NAME_MAX_BYTES: usize = 255;
 
-/// One section: the defaults of what follows, or a job.
+/// One section: the defaults of the following ones, or a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// Between the brackets.
+    /// Name between the brackets.
     pub name: String,
-    /// Where it begins.
+    /// Location of its beginning.
     pub at: Location,
-    /// Its job waits for all before it, though none of its settings says so.
+    /// True if the job waits for all previous ones, though none of its settings says so.
     pub waits: bool,
-    /// Its settings in order, included ones in the place of their `include`.
+    /// Settings in order; those of an included file are at the position of its `include`.
     pub settings: Vec<Setting>,
 }
 
 impl Section {
-    /// Whether it sets defaults: any name that begins so does, as in fio.
+    /// Returns whether the section sets defaults: any name with this prefix does, as in fio.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -45,18 +46,18 @@ impl Section {
 /// One line `key=value`, or `key` alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Where it stands.
+    /// Location of the line.
     pub at: Location,
-    /// Before the `=`.
+    /// Text before the `=`.
     pub key: String,
-    /// After it, with variables filled in; `None` without a `=`.
+    /// Text after the `=`, with variables filled in; `None` without a `=`.
     pub value: Option<String>,
-    /// The line.
+    /// Text of the line.
     pub text: String,
 }
 
 impl Setting {
-    /// The error that this setting is wrong because of `why`.
+    /// Returns an error about this setting with the reason `why`.
     pub fn error(&self, why: impl Into<String>) -> FormatError {
         FormatError::new(&self.at, &self.text, why)
     }
@@ -89,7 +90,7 @@ pub fn split(
     Ok(sections)
 }
 
-/// The lines that say something, without comments, each with its place.
+/// Returns the non-empty lines without comments, each with its location.
 fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Location, &'a str)>, FormatError> {
     let mut found = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
@@ -97,7 +98,7 @@ fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Location, &'a str)>,
         if text.len() > LINE_MAX_BYTES {
             return Err(FormatError::new(&at, text, "a line longer than 8192 bytes"));
         }
-        // Comments begin anywhere in a line, as in fio: no value can hold these two signs.
+        // Comments begin anywhere in a line, as in fio: no value can contain these two characters.
         let text = text.split([';', '#']).next().unwrap_or_default().trim();
         if !text.is_empty() {
             found.push((at, text));
@@ -122,7 +123,7 @@ struct Splitter<'a> {
 }
 
 impl Splitter<'_> {
-    /// Takes one line of a section: a setting, or a file of settings.
+    /// Parses one line of a section: a setting, or an `include`.
     fn take(
         &mut self,
         at: &Location,
@@ -181,7 +182,7 @@ impl Splitter<'_> {
         Ok(())
     }
 
-    /// An included file: by its name as it stands, or beside the file that names it.
+    /// Finds an included file: by its path, or in the folder of the file that includes it.
     fn find(&self, path: &Path, file: &Path) -> Result<(PathBuf, String), String> {
         let beside = file.parent().map(|folder| folder.join(path));
         let mut why = String::new();

@@ -1,4 +1,4 @@
-//! The logs that fio writes while it runs: which of them are wanted, and in what ours differ.
+//! Logs that fio writes during a run: the requested ones, and the differences of ours.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -7,7 +7,7 @@ use super::write::Written;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{self, Group};
 
-/// What a job says about its logs.
+/// Log options of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Logs {
     /// `write_bw_log`.
@@ -16,25 +16,25 @@ pub struct Logs {
     pub iops: Log,
     /// `write_lat_log`.
     pub latency: Log,
-    /// Length of what a line stands for, `log_avg_msec`; a line for each I/O if 0.
+    /// Interval that a line covers, `log_avg_msec`; a line for each I/O if 0.
     pub average_ms: u64,
-    /// Lines of single I/Os have a column for their place, `log_offset`.
+    /// True if lines of single I/Os have a column for their offset, `log_offset`.
     pub offsets: bool,
-    /// Of latencies the longest of a window stands in its line, `log_max_value`.
+    /// True if a line has the maximum latency of its window, `log_max_value`.
     pub longest: bool,
     /// `write_hist_log`.
     pub histograms: Log,
-    /// Length of what a histogram stands for, `log_hist_msec`; there is none if 0.
+    /// Interval that a histogram covers, `log_hist_msec`; there is none if 0.
     pub histogram_ms: u64,
-    /// How often buckets are joined in pairs, `log_hist_coarseness`: 0 to 6.
+    /// Number of times that buckets are merged in pairs, `log_hist_coarseness`: 0 to 6.
     pub coarseness: u8,
     /// `write_iolog`.
     pub trace: Option<String>,
-    /// One log for all jobs of one name, `per_job_logs=0`.
+    /// True for one log for all jobs of one name, `per_job_logs=0`.
     pub joined: bool,
 }
 
-/// Whether a log is wanted, and its name where it is not that of the job.
+/// Request for a log, with its name if it is not that of the job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     wanted: bool,
@@ -42,7 +42,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// A word without a name leaves the one that a section of defaults gave.
+    /// Requests the log; an option without a name leaves the one from a section of defaults.
     fn want(&mut self, value: Option<&str>) {
         self.wanted = true;
         if let Some(name) = value.filter(|name| !name.is_empty()) {
@@ -55,7 +55,7 @@ impl Log {
     }
 }
 
-/// A row of a log, whose name may be left out.
+/// A row of a log, whose name is optional.
 macro_rules! log {
     ($name:literal, $log:ident, |$of:ident| $named:expr) => {
         Row::new(&[$name], false, |settings, given| {
@@ -69,7 +69,7 @@ macro_rules! log {
     };
 }
 
-/// The options that say so.
+/// The options of logs.
 pub(super) const ROWS: &[Row] = &[
     log!("write_bw_log", bandwidth, |logs| logs.bandwidth.as_ref()),
     log!("write_iops_log", iops, |logs| logs.iops.as_ref()),
@@ -107,12 +107,12 @@ pub(super) const ROWS: &[Row] = &[
         .writes(|w| lines_word(w, (!w.group.logs.joined).into())),
 ];
 
-/// Written where there are logs.
+/// Writes the value if there are logs.
 fn lines_word(w: &Written<'_>, value: u64) -> Word {
     word_if(w.group.logs.names().next().is_some(), value)
 }
 
-/// The numbers of its jobs in the names of logs, which are those that fio counts in the file.
+/// Returns the job numbers in the names of logs, which are fio's numbers in the file.
 fn number(logs: &spec::Logs) -> String {
     match (logs.joined, logs.jobs) {
         (true, _) => String::new(),
@@ -141,7 +141,7 @@ fn told(group: &Group) -> Option<String> {
     all.map(|all| format!("logs {all}, a line for {line}{offsets}{longest}"))
 }
 
-/// Reads `log_window_value=`: whether it is the longest.
+/// Reads `log_window_value=`: true for the maximum.
 fn longest(value: Option<&str>) -> Result<bool, Wrong> {
     match value {
         Some("avg" | "0") => Ok(false),
@@ -153,7 +153,7 @@ fn longest(value: Option<&str>) -> Result<bool, Wrong> {
     }
 }
 
-/// The logs of so many jobs from a number on, and notes on them.
+/// Returns the logs of `jobs` jobs from the number `first` on, with notes on them.
 pub(super) fn logs(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -202,7 +202,7 @@ pub(super) fn logs(
     }
 }
 
-/// The trace of a job, if it is the only one that writes it.
+/// Returns the trace of a job, if no other job writes it.
 fn trace(converter: &mut Converter<'_>, job: &FioJob) -> Option<String> {
     let name = job.settings.logs.trace.clone()?;
     if !job.settings.replays.files.is_empty() {

@@ -1,8 +1,8 @@
 //! fio's job files.
 //!
-//! Read in three steps that do not know of each other's difficulties: [`lines`] knows the grammar,
-//! [`option`] and its helpers know what each setting says, [`convert`] knows what of it our
-//! specification can express. What a file would do otherwise is noted, never silent.
+//! Reading has three independent steps: [`lines`] parses the grammar, [`option`] and its helpers
+//! parse each setting, [`convert`] maps them to our specification. Each difference of a file's
+//! effect is noted, never silent.
 
 mod access;
 mod append;
@@ -50,7 +50,7 @@ use super::note::FormatError;
 use super::reading::Reading;
 use super::surroundings::Surroundings;
 
-/// What a command line is called in messages.
+/// Name of a command line in messages.
 pub const COMMAND_LINE: &str = "the command line";
 
 /// Reads a job file, called `file` in messages.
@@ -63,19 +63,19 @@ pub fn read(
     read_all(&[Source { name: file, text, waits: false }], &[], surroundings, options)
 }
 
-/// A job file, or what stands for one.
+/// A job file, or its equivalent on a command line.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
-    /// What it is called in messages.
+    /// Name in messages.
     pub name: &'a str,
-    /// What it says.
+    /// Text of the file.
     pub text: &'a str,
-    /// Its jobs begin when all before them have ended.
+    /// True if its jobs begin when all previous ones have ended.
     pub waits: bool,
 }
 
-/// Reads job files one behind the other: what one sets for all jobs holds in those behind it, too.
-/// Of their sections, those that are `wanted`; all if none is named.
+/// Reads job files in order: the defaults of one file apply to those after it, too. Of their
+/// sections, only those in `wanted` are read; all if none is named.
 pub fn read_all(
     files: &[Source<'_>],
     wanted: &[String],

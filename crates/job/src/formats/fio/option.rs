@@ -1,9 +1,10 @@
-//! The table of options: a row for each, with its names, what it sets, or why it sets nothing.
+//! The table of options: a row for each, with its names and its setting, or the reason why it sets
+//! nothing.
 //!
-//! Rows stand where the settings are that they set: those of places, times and the mix in
-//! [`rows`](super::rows), in [`treated`](super::treated) those that set nothing. All that is known
-//! of an option is its row: its names, how it is read, how it stands in a file that is
-//! [written](super::write), and what [`explain`](super::told) says of it.
+//! Rows are next to their settings: those of offsets, times and the mix are in
+//! [`rows`](super::rows), those that set nothing in [`treated`](super::treated). All facts about an
+//! option are in its row: its names, its parser, its form in a file that is
+//! [written](super::write), and its line in [`explain`](super::told).
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -20,103 +21,103 @@ use crate::formats::note::{FormatError, Note, Treatment};
 use crate::formats::surroundings::Surroundings;
 use crate::spec::{Group, Step};
 
-/// An option of fio's, or several that are treated alike.
+/// An option of fio's, or several with the same treatment.
 pub(super) struct Row {
-    /// Of each option its name in fio's documents and in messages, then its other names, as
-    /// `rw|readwrite`.
+    /// Names of each option: first the one in fio's documentation and in messages, then its
+    /// aliases, such as `rw|readwrite`.
     pub options: &'static [&'static str],
-    /// The name alone says 1.
+    /// True if the name without a value sets 1.
     pub alone: bool,
-    /// What becomes of it.
+    /// Effect of the option.
     pub does: Does,
-    /// Its value in a file that says a job of ours.
+    /// Writer of the option's value for a job of ours.
     pub writes: fn(&Written<'_>) -> Word,
-    /// What `explain` says of it.
+    /// Line of the option in `explain`.
     pub tells: Tells,
 }
 
-/// The value of an option as it is written, if it is: an empty one is a bare name. Or why fio has
-/// no word for what a job does.
+/// The written value of an option, if any: an empty one is a bare name. An error if fio has no
+/// option for what a job does.
 pub(super) type Word = Result<Option<String>, String>;
 
-/// What `explain` says of an option, if its job has it, and where.
+/// Line of an option in `explain`, if its job has the option, and its position.
 pub(super) enum Tells {
-    /// Another row says it.
+    /// No line: another row has it.
     Nothing,
-    /// Behind the length of a step.
+    /// After the length of a step.
     OfStep(fn(&Step) -> Option<String>),
     /// Among the facts of a group.
     Of(Part, fn(&Group) -> Option<String>),
 }
 
-/// A line of what `explain` says of a group.
+/// A line of a group in `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// What it does.
+    /// The load.
     Load,
-    /// What steers it while it runs.
+    /// Control during the run.
     Steered,
-    /// When and where.
+    /// Times and CPUs.
     Turn,
-    /// Its kinds of I/O.
+    /// Lines of the access specification.
     Lines,
-    /// What is written of it over time.
+    /// Logs over time.
     Logs,
-    /// What is shown of it.
+    /// Figures to show.
     Shown,
 }
 
-/// Facts of one row as one.
+/// Joins facts of one row.
 pub(super) fn joined(facts: impl IntoIterator<Item = String>) -> Option<String> {
     let facts: Vec<String> = facts.into_iter().collect();
     (!facts.is_empty()).then(|| facts.join(" · "))
 }
 
-/// Written as it stands.
+/// Writes the value.
 pub(super) fn word(value: impl std::fmt::Display) -> Word {
     Ok(Some(value.to_string()))
 }
 
-/// Written if that is so.
+/// Writes the value if `on`.
 pub(super) fn word_if(on: bool, value: impl std::fmt::Display) -> Word {
     Ok(on.then(|| value.to_string()))
 }
 
-/// Written if it is there.
+/// Writes the value if it is present.
 pub(super) fn some_word(value: Option<impl std::fmt::Display>) -> Word {
     Ok(value.map(|value| value.to_string()))
 }
 
-/// What becomes of an option.
+/// Effect of an option.
 pub(super) enum Does {
-    /// It sets something.
+    /// The option sets something.
     Sets(fn(&mut Settings, &Given<'_>) -> Taken),
-    /// It sets nothing: what it may say, and how that is treated, why.
+    /// The option sets nothing: its allowed values, and its treatment with the reason.
     Leaves(Says, fn(Option<&str>) -> (Treatment, &'static str)),
 }
 
-/// What an option that sets nothing may say: a slip of the pen is found there, too.
+/// Values of an option that sets nothing: typing mistakes are found in it, too.
 pub(super) enum Says {
-    /// Anything.
+    /// Any value.
     Anything,
     /// 0 or 1.
     Switch,
     /// A size in bytes.
     Size,
-    /// One of some words.
+    /// One of these words.
     OneOf(&'static [&'static str]),
 }
 
-/// What differs from fio, if anything does, or why a value is not taken.
+/// The difference from fio, if any, or the reason why a value is rejected.
 pub(super) type Taken = Result<Option<&'static str>, Wrong>;
 
-/// Why a value is not taken.
+/// Reason why a value is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// It is none of the option's: the file cannot be read.
+    /// The value is invalid for the option: the file cannot be read.
     #[error("{0}")]
     Value(String),
-    /// It is right for fio and not built here: the rest of the file is worth reading all the same.
+    /// The value is valid for fio and not supported: the rest of the file is still worth reading.
     #[error("{0}")]
     Unsupported(String),
 }
@@ -133,89 +134,89 @@ impl From<&str> for Wrong {
     }
 }
 
-/// The value of an option, and what it is read with.
+/// The value of an option, and the context to read it.
 pub(super) struct Given<'a> {
-    /// As it stands; `None` for a name alone.
+    /// Text of the value; `None` for a name alone.
     pub text: Option<&'a str>,
-    /// What `k` means.
+    /// Meaning of `k`.
     pub kb: KbBase,
-    /// Files that it may name.
+    /// Access to files that the value may name.
     pub around: &'a Surroundings<'a>,
 }
 
 impl<'a> Given<'a> {
-    /// The value, where there must be one.
+    /// Returns the value; an error if it is missing.
     pub fn text(&self) -> Result<&'a str, String> {
         let text = self.text.filter(|text| !text.is_empty());
         text.ok_or_else(|| "a value is missing".to_owned())
     }
 
-    /// A text that may be left empty.
+    /// Returns a text that may be empty.
     pub fn name(&self) -> Option<String> {
         self.text.filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// 0 or 1.
+    /// Reads 0 or 1.
     pub fn switch(&self) -> Result<bool, String> {
         value::switch(self.text)
     }
 
-    /// 0 or 1, or the name alone.
+    /// Reads 0 or 1, or the name alone.
     pub fn flag(&self) -> Result<bool, String> {
         value::flag(self.text)
     }
 
-    /// A size in bytes.
+    /// Reads a size in bytes.
     pub fn size(&self) -> Result<u64, String> {
         self.kb.size(self.text()?)
     }
 
-    /// What one of some words means.
+    /// Reads one of some words and returns its meaning.
     pub fn one_of<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, String> {
         value::one_of(self.text()?, words)
     }
 
-    /// A size or a share.
+    /// Reads a size or a percentage.
     pub fn amount(&self) -> Result<Amount, String> {
         self.kb.amount(self.text()?)
     }
 
-    /// A size or a share, where 0 says what fio has where nothing is said.
+    /// Reads a size or a percentage, of which 0 means fio's default.
     pub fn some_amount(&self) -> Result<Option<Amount>, String> {
         Ok(Some(self.amount()?).filter(|amount| *amount != Amount::Bytes(0)))
     }
 
-    /// A whole number.
+    /// Reads a whole number.
     pub fn number<T: TryFrom<u64>>(&self) -> Result<T, String> {
         value::number(self.text()?)
     }
 
-    /// A whole number of 1 or more.
+    /// Reads a whole number of 1 or more.
     pub fn count<T: TryFrom<u64> + PartialEq + Default>(&self) -> Result<T, String> {
         parse::at_least_one(self.text()?)
     }
 
-    /// A share of 100.
+    /// Reads a percentage.
     pub fn percent(&self) -> Result<f64, String> {
         value::percent(self.text()?)
     }
 
-    /// A share of 100, as a whole number.
+    /// Reads a whole percentage.
     pub fn whole_percent(&self) -> Result<u32, String> {
         Ok(self.percent()? as u32)
     }
 
-    /// A time in microseconds, of seconds without a suffix.
+    /// Reads a time in microseconds; seconds without a suffix.
     pub fn seconds(&self) -> Result<u64, String> {
         value::micros(self.text()?, Unit::Seconds)
     }
 
-    /// A time in microseconds.
+    /// Reads a time in microseconds; microseconds without a suffix.
     pub fn micros(&self) -> Result<u64, String> {
         value::micros(self.text()?, Unit::Micros)
     }
 
-    /// Values for reads, writes and trims, beside those of before.
+    /// Reads values for reads, writes and trims over the previous ones.
     pub fn each<T: Clone>(
         &self,
         before: &Triple<T>,
@@ -227,7 +228,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// A row of an option that is taken as it stands: its names, and what it does to the settings.
+/// A row of an option without differences: its names, and its effect on the settings.
 macro_rules! takes {
     ($names:literal, |$settings:ident, $given:ident| $does:expr) => {
         Row::new(&[$names], false, |$settings, $given| {
@@ -237,14 +238,14 @@ macro_rules! takes {
     };
 }
 
-/// One that sets one thing: its names, what, and the value that is read.
+/// A row that sets one field: its names, the field, and the parser of the value.
 macro_rules! sets {
     ($names:literal, $($place:ident).+, |$given:ident| $read:expr) => {
         $crate::formats::fio::option::takes!($names, |s, $given| s.$($place).+ = $read)
     };
 }
 
-/// One whose name alone says 1.
+/// A row of a flag: the option name without a value sets 1.
 macro_rules! flag {
     ($names:literal, $($place:ident).+) => {
         Row::new(&[$names], true, |settings, given| {
@@ -254,7 +255,7 @@ macro_rules! flag {
     };
 }
 
-/// One that is 0 or 1.
+/// A row with a value of 0 or 1.
 macro_rules! switch {
     ($names:literal, $($place:ident).+) => {
         sets!($names, $($place).+, |given| given.switch()?)
@@ -264,7 +265,7 @@ macro_rules! switch {
 pub(super) use {flag, sets, switch, takes};
 
 impl Row {
-    /// An option that sets something.
+    /// Creates a row of an option that sets something.
     pub const fn new(
         options: &'static [&'static str],
         alone: bool,
@@ -273,7 +274,7 @@ impl Row {
         Row { options, alone, does: Does::Sets(take), writes: |_| Ok(None), tells: Tells::Nothing }
     }
 
-    /// Options that set nothing.
+    /// Creates a row of options that set nothing.
     pub const fn leaves(
         options: &'static [&'static str],
         alone: bool,
@@ -284,31 +285,31 @@ impl Row {
         Row { options, alone, does, writes: |_| Ok(None), tells: Tells::Nothing }
     }
 
-    /// What it is called.
+    /// Returns the name of the option.
     pub fn name(&self) -> &'static str {
         self.options[0].split('|').next().unwrap_or_default()
     }
 
-    /// How it is written.
+    /// Sets the writer of the value.
     pub const fn writes(mut self, writes: fn(&Written<'_>) -> Word) -> Row {
         self.writes = writes;
         self
     }
 
-    /// What `explain` says of it.
+    /// Sets the line in `explain`.
     pub const fn tells(mut self, part: Part, tells: fn(&Group) -> Option<String>) -> Row {
         self.tells = Tells::Of(part, tells);
         self
     }
 
-    /// What `explain` says of it behind the length of a step.
+    /// Sets the line in `explain` that follows the length of a step.
     pub const fn tells_of_step(mut self, tells: fn(&Step) -> Option<String>) -> Row {
         self.tells = Tells::OfStep(tells);
         self
     }
 }
 
-/// Rows beside the settings that they set, in the order in which `explain` tells them.
+/// Rows grouped by their settings, in the order of `explain`.
 const GROUPS: [&[Row]; 13] = [
     rates::ROWS,
     rows::volumes::ROWS,
@@ -325,7 +326,7 @@ const GROUPS: [&[Row]; 13] = [
     treated::ROWS,
 ];
 
-/// All rows.
+/// Returns all rows.
 pub(super) fn all() -> impl Iterator<Item = &'static Row> {
     GROUPS.into_iter().flatten()
 }
@@ -340,23 +341,23 @@ static TABLE: LazyLock<HashMap<&'static str, (&'static str, &'static Row)>> = La
     options.flat_map(named).collect()
 });
 
-/// The first of the names of an option; an unknown one has only its own.
+/// Returns the first name of an option; an unknown one has only its own.
 pub(super) fn plain(key: &str) -> &str {
     TABLE.get(key).map_or(key, |(name, _)| name)
 }
 
-/// Whether an option has this name.
+/// Returns whether an option has this name.
 pub fn is_option(name: &str) -> bool {
     TABLE.contains_key(name)
 }
 
-/// Whether fio takes the bare name of an option for 1.
+/// Returns whether fio reads the bare name of an option as 1.
 pub fn stands_alone(name: &str) -> bool {
     TABLE.get(name).is_some_and(|(_, row)| row.alone)
 }
 
-/// All options: the names of each, as `rw|readwrite`, and what becomes of it when it is on: taken,
-/// or the word of a [`Treatment`].
+/// Returns all options: the names of each, such as `rw|readwrite`, and its effect when it is on:
+/// "taken", or the word of a [`Treatment`].
 pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
     let word = |row: &Row| match row.does {
         Does::Sets(_) => "taken",
@@ -365,7 +366,7 @@ pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
     all().flat_map(move |row| row.options.iter().map(move |names| (*names, word(row))))
 }
 
-/// Takes one setting into `settings`.
+/// Applies one setting to `settings`.
 pub fn apply(
     setting: &Setting,
     settings: &mut Settings,
@@ -403,7 +404,7 @@ pub fn apply(
         },
         Does::Leaves(says, treat) => {
             let (treatment, why) = treat(text);
-            // What is refused anyway is named with all else that is.
+            // A refused option is named together with all other refused ones.
             if treatment != Treatment::Refused {
                 says.check(row.alone, &given).map_err(|why| setting.error(why))?;
             }
@@ -413,7 +414,7 @@ pub fn apply(
     }
 }
 
-/// Takes a value; of one that must be whole, as fio does, what stands before the point.
+/// Applies a value; if it must be a whole number, the part before the decimal point, as in fio.
 fn whole(
     take: fn(&mut Settings, &Given<'_>) -> Taken,
     settings: &mut Settings,
@@ -432,7 +433,7 @@ fn whole(
 }
 
 impl Says {
-    /// Finds a slip of the pen.
+    /// Finds typing mistakes.
     fn check(&self, alone: bool, given: &Given<'_>) -> Result<(), String> {
         match self {
             Says::Anything | Says::Switch if alone => given.flag().map(|_| ()),

@@ -11,9 +11,9 @@ use crate::spec::Quantity;
 pub use self::distribution::distribution;
 pub use self::engine::{engine, other_manner};
 
-/// Entries of one `bssplit`; fio's own limit.
+/// Maximum number of entries of one `bssplit`; fio's own limit.
 const SPLITS_MAX: usize = 64;
-/// Highest processor number; no Linux has more.
+/// Maximum CPU number; no Linux has more.
 const CPU_MAX: usize = 8191;
 
 /// Reads `rw=`: `randread`, `randrw:8`, `read:-4k`.
@@ -52,10 +52,10 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
     Ok(mix)
 }
 
-/// Lengths for each direction, where a word says some.
+/// I/O sizes of each direction, if an option gives any.
 type Said = Triple<Option<Sizes>>;
 
-/// Reads `bs=`: one size for each direction. As with fio `4k-64k` are those of reads and of writes.
+/// Reads `bs=`: one size for each direction. As in fio, `4k-64k` are those of reads and of writes.
 pub fn block_sizes(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), String> {
     let text = &*text.replace('-', ",");
     set_each(text, sizes, |part| Ok(Some(Sizes::Fixed(not_zero(kb.size(part)?)?))))
@@ -69,8 +69,8 @@ pub fn size_ranges(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), Strin
     })
 }
 
-/// Reads `filesize=`, one or two between which each file's is drawn: what is meant then is their
-/// mean, in whole 4 KiB.
+/// Reads `filesize=`: one size, or a range from which each file's is drawn; the result is then
+/// their mean, in multiples of 4 KiB.
 pub fn file_size(text: &str, kb: KbBase) -> Result<Amount, String> {
     let whole = |amount| match amount {
         Amount::Bytes(0) => Err("a size must not be 0".to_owned()),
@@ -90,7 +90,7 @@ pub fn size_splits(text: &str, sizes: &mut Said, kb: KbBase) -> Result<(), Strin
     set_each(text, sizes, |part| Ok(Some(Sizes::Split(size_split(part, kb)?))))
 }
 
-/// Reads `512/10:4k/60:8k`: entries without a share divide what the others leave.
+/// Reads `512/10:4k/60:8k`: entries without a share divide the rest.
 fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
     if entries.len() > SPLITS_MAX {
@@ -114,7 +114,7 @@ fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     let each = rest / open.max(1) as f64;
     let shares = split.into_iter().map(|(size, share)| (size, share.map_or(each, f64::from)));
     let mut shares: Vec<(u64, f64)> = shares.collect();
-    // As with fio what the shares leave is that of the size with the largest one.
+    // As in fio, the rest of the shares goes to the size with the largest one.
     let largest = shares.iter_mut().max_by(|(_, one), (_, other)| one.total_cmp(other));
     if let (0, Some((_, share))) = (open, largest) {
         *share += rest;
@@ -122,7 +122,7 @@ fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     Ok(shares)
 }
 
-/// Reads `filename=`: names parted by colons, where `\:` is a colon.
+/// Reads `filename=`: names separated by colons, where `\:` is a colon.
 pub fn files(text: &str) -> Result<Vec<String>, String> {
     let mut names = vec![String::new()];
     let mut chars = text.chars().peekable();
@@ -160,14 +160,14 @@ pub fn processors(text: &str) -> Result<Vec<usize>, String> {
     }
 }
 
-/// Reads `cpumask=`: a bit for each processor.
+/// Reads `cpumask=`: a bit for each CPU.
 pub fn processor_mask(text: &str) -> Result<Vec<usize>, String> {
     let mask: u64 = value::number(text)?;
     let cpus: Vec<usize> = (0..64).filter(|cpu| mask >> cpu & 1 == 1).collect();
     if cpus.is_empty() { Err("no processor is named".to_owned()) } else { Ok(cpus) }
 }
 
-/// Reads `startdelay=`: a time, or two between which one is drawn, in microseconds.
+/// Reads `startdelay=`: a time, or a range from which one is drawn, in microseconds.
 pub fn delay(text: &str) -> Result<(u64, u64), String> {
     let micros = |text| value::micros(text, value::Unit::Seconds);
     let (least, most) = text.split_once('-').unwrap_or((text, text));
@@ -175,7 +175,7 @@ pub fn delay(text: &str) -> Result<(u64, u64), String> {
     Ok((least.min(most), least.max(most)))
 }
 
-/// Reads `verify=`: how data are compared.
+/// Reads `verify=`: the method of verification.
 pub fn verify(text: &str) -> Result<Method, Wrong> {
     match text {
         "0" => Ok(Method::Nothing),
@@ -191,8 +191,8 @@ pub fn verify(text: &str) -> Result<Method, Wrong> {
     }
 }
 
-/// Reads `steadystate=`: `iops_slope:0.3%`. What is looked at, whether its slope, below what, and
-/// whether that is in percent.
+/// Reads `steadystate=`: `iops_slope:0.3%`. Returns the quantity, whether its slope is meant, the
+/// limit, and whether the limit is in percent.
 pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Wrong> {
     let (word, limit) = text.split_once(':').ok_or("a limit is missing: write iops:10%")?;
     let (what, slope) = match word.strip_suffix("_slope") {
@@ -266,7 +266,7 @@ pub fn chunk(text: &str, kb: KbBase) -> Result<u32, Wrong> {
     }
 }
 
-/// Reads `loops=`: below 0 stands for more than any job does.
+/// Reads `loops=`: a negative number is more than any job does.
 pub fn loops(text: &str) -> Result<u64, String> {
     if text.trim() == "-1" { Ok(u32::MAX.into()) } else { at_least_one(text) }
 }

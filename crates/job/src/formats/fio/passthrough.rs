@@ -1,7 +1,7 @@
 //! NVMe commands past the block layer: `ioengine=io_uring_cmd` on a generic character device.
 //!
-//! The name of the device says which engine it takes: nothing is opened here. A command has the
-//! bytes of an I/O, unless that is longer than the controller lets it be.
+//! The name of the device determines its engine: nothing is opened here. A command has the bytes of
+//! an I/O, unless these exceed the controller's maximum.
 
 use super::convert::Converter;
 use super::job::FioJob;
@@ -9,7 +9,7 @@ use super::settings::Engine;
 use crate::formats::note::Treatment::Differs;
 use crate::formats::reading::Storage;
 
-/// Whether a path has the name that Linux gives such devices: `ng0n1`.
+/// Returns whether a path has the name that Linux gives such devices: `ng0n1`.
 pub(super) fn is_namespace(path: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -17,7 +17,7 @@ pub(super) fn is_namespace(path: &str) -> bool {
     parts.is_some_and(|(controller, namespace)| number(controller) && number(namespace))
 }
 
-/// Refuses a file of one engine in the hands of another: fio would not open it.
+/// Refuses a file of one engine in a job of another: fio would not open it.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob, paths: &[String]) -> Option<()> {
     let settings = &job.settings;
     let commands = settings.engine == Engine::Passthrough;
@@ -44,13 +44,13 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob, paths: &[String
     Some(())
 }
 
-/// What stores.
+/// Returns the storage of a job with this device path.
 pub(super) fn storage(job: &FioJob, path: String) -> Storage {
     let settings = &job.settings;
     Storage::File {
         path,
         block_bytes: None,
-        // A device is there or is not: it is never made.
+        // A device exists or not: it is never created.
         size_bytes: None,
         direct: true,
         iopoll: settings.hipri,

@@ -1,4 +1,4 @@
-//! When the I/Os of a fio job begin, and what its rates make of the mix.
+//! Start times of a fio job's I/Os, and the effect of its rates on the mix.
 
 use std::borrow::Cow;
 
@@ -42,7 +42,7 @@ fn told(group: &Group, key: &str, unit: &str) -> Option<String> {
     Some(format!("{per_second} {unit} per second for each worker, {arrivals:?}"))
 }
 
-/// The rate of each worker that is of this option.
+/// Returns the rate of each worker, if it is set by this option.
 fn rate_of(group: &Group, key: &str) -> Option<(f64, Arrivals)> {
     match group.workload.pacing {
         Pacing::Ios { per_second, arrivals } if key == "rate_iops" => Some((per_second, arrivals)),
@@ -51,8 +51,8 @@ fn rate_of(group: &Group, key: &str) -> Option<(f64, Arrivals)> {
     }
 }
 
-/// The job with the share of reads that its rates come to. fio has a clock for each direction and
-/// does that one whose time has come, whatever `rwmixread` says.
+/// Returns the job with the share of reads that results from its rates. fio has a clock for each
+/// direction and issues the one that is due, whatever `rwmixread` is.
 pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Cow<'a, FioJob> {
     let settings = &job.settings;
     let (key, rates) = rates(settings);
@@ -82,13 +82,13 @@ pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Co
     Cow::Owned(job)
 }
 
-/// Share of reads in percent of what two rates make, each of them weighted.
+/// Returns the share of reads in percent that results from two weighted rates.
 fn share([read, write]: [f64; 2], weights: [f64; 2]) -> f64 {
     let (read, write) = (read * weights[0], write * weights[1]);
     read * 100.0 / (read + write)
 }
 
-/// Rates of all directions, and the setting that says them.
+/// Returns the rates of all directions, and the option that sets them.
 fn rates(settings: &Settings) -> (&'static str, [u64; 3]) {
     match settings.rate_ios {
         [0, 0, 0] => ("rate", settings.rate_bytes),
@@ -96,7 +96,7 @@ fn rates(settings: &Settings) -> (&'static str, [u64; 3]) {
     }
 }
 
-/// Mean length of the I/Os of one direction in bytes.
+/// Returns the mean I/O size of one direction in bytes.
 fn mean_bytes(settings: &Settings, direction: usize) -> f64 {
     let mean = |of: usize| {
         let shares = lengths::lengths(settings, of);
@@ -105,12 +105,12 @@ fn mean_bytes(settings: &Settings, direction: usize) -> f64 {
     if !settings.sizes_by_order {
         return mean(direction).max(1.0);
     }
-    // The lengths of reads are those of sequential I/Os then, and of writes those of random ones.
+    // The sizes of reads are those of sequential I/Os then, and of writes those of random ones.
     let random = if settings.mix.random { settings.random_percent[direction] / 100.0 } else { 0.0 };
     (mean(0) * (1.0 - random) + mean(1) * random).max(1.0)
 }
 
-/// When I/Os begin.
+/// Returns the pacing of the job's I/Os.
 pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Pacing {
     let settings = &job.settings;
     let arrivals = if settings.poisson { Arrivals::Poisson } else { Arrivals::Constant };
@@ -128,7 +128,7 @@ pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) ->
     if whole <= 0.0 {
         return Pacing::Closed;
     }
-    // It is that of the job, over all its files.
+    // The rate is that of the job, over all its files.
     let per_second = whole / f64::from(files);
     if settings.depth_low > 0 {
         converter.refuse(job, "iodepth_low", "with a rate I/Os begin by the clock");
@@ -142,8 +142,8 @@ pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) ->
     }
 }
 
-/// The rate of a workload as `key` has it, which says its share of reads, too. Errors when whole
-/// rates do not make that share.
+/// Returns the rate of a workload for `key`, which also determines its share of reads. Errors if
+/// whole rates do not result in that share.
 fn written(w: &Written<'_>, key: &str) -> Word {
     let Some((rate, _)) = rate_of(w.group, key) else { return Ok(None) };
     let (access, rate) = (w.access(), rate * w.files as f64);
@@ -166,7 +166,7 @@ fn written(w: &Written<'_>, key: &str) -> Word {
     }
 }
 
-/// Mean length in bytes of the I/Os of one direction, of which each line has a share.
+/// Returns the mean I/O size in bytes of one direction, of which each line has a share.
 fn mean_of(access: &Access, share_of: impl Fn(&Line) -> f64) -> f64 {
     let weights = access.lines.iter().map(|line| line.share_percent * share_of(line));
     let bytes = weights.clone().zip(&access.lines).map(|(w, line)| w * f64::from(line.size_bytes));

@@ -1,5 +1,5 @@
-//! Engines that have names of their own for volumes: what spdk, spdk_bdev and libiscsi call files,
-//! and what their options say of a connection.
+//! Engines with their own names for volumes: the file names of spdk, spdk_bdev and libiscsi, and
+//! the options of their connections.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,10 +16,10 @@ use super::value;
 use crate::formats::note::Treatment::{self, Differs, Ignored};
 use crate::formats::reading::{Remote, Storage};
 
-/// What a job says of its connections.
+/// Connection options of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// What we are called, `hostnqn` of spdk and `initiator` of libiscsi.
+    /// Name of the initiator or host, `hostnqn` of spdk and `initiator` of libiscsi.
     pub initiator: Option<String>,
     /// The volume, `uri` of nbd.
     pub uri: Option<String>,
@@ -31,7 +31,7 @@ pub struct Connection {
     pub configuration: Option<String>,
 }
 
-/// The options that say so, and those of SPDK's plugin that set nothing.
+/// The options of connections, and those of SPDK's plugin that set nothing.
 pub(super) const ROWS: &[Row] = &[
     sets!("hostnqn", connection.initiator, |v| Some(v.text()?.to_owned()))
         .writes(|w| some_word(w.way.initiator.as_ref().filter(|_| w.way.engine == "spdk"))),
@@ -78,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
 ];
 
-/// What `digest_enable=` says: whether headers have one, and data.
+/// Values of `digest_enable=`: digests of headers, and of data.
 const DIGESTS: [(&str, [bool; 2]); 4] = [
     ("NONE", [false, false]),
     ("HEADER", [true, false]),
@@ -86,7 +86,7 @@ const DIGESTS: [(&str, [bool; 2]); 4] = [
     ("BOTH", [true, true]),
 ];
 
-/// Options of an engine stand beside that engine.
+/// Refuses options of one engine in jobs of another.
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let of = [
         ("hostnqn", Engine::Spdk, "ioengine=spdk"),
@@ -102,7 +102,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     }
 }
 
-/// The volumes of a job that its engine names. `None`: they were refused.
+/// Returns the volumes of a job that its engine names. `None` if they were refused.
 pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Vec<Storage>> {
     let connection = &job.settings.connection;
     let files = &job.settings.files;
@@ -116,7 +116,7 @@ pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Ve
         _ => files,
     };
     if names.is_empty() {
-        // Volumes on the command line stand for what a file does not name, too.
+        // Volumes on the command line also replace volumes that a file does not name.
         if !converter.options.volumes.is_empty() {
             return Some(vec![Storage::Uri(String::new())]);
         }
@@ -135,9 +135,9 @@ pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Ve
     names.iter().map(|name| storage(converter, job, name)).collect()
 }
 
-/// The volume that is called by this name. `None`: it was refused.
+/// Returns the volume of this name. `None` if it was refused.
 pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Option<Storage> {
-    // What is given instead of it need not be like it.
+    // A volume given instead may be of any kind.
     if !converter.options.volumes.is_empty() {
         return Some(Storage::Uri(name.to_owned()));
     }
@@ -150,7 +150,7 @@ pub(super) fn storage(converter: &mut Converter<'_>, job: &FioJob, name: &str) -
     found.map_err(|why| converter.refuse(job, named_by(job), &why)).ok()
 }
 
-/// The setting that names the volume.
+/// Returns the option that names the volume.
 fn named_by(job: &FioJob) -> &'static str {
     let replays = job.sets("read_iolog") && job.sets("replay_redirect");
     match (replays, job.settings.engine) {
@@ -187,7 +187,7 @@ fn by_identifier(
     }))
 }
 
-/// The block devices of the configuration that a job names.
+/// Returns the block devices of the configuration that a job names.
 fn bdevs(converter: &mut Converter<'_>, job: &FioJob) -> Result<Rc<Bdevs>, String> {
     let wanted = "spdk_bdev wants spdk_json_conf=FILE, which says what its volumes are";
     let path = job.settings.connection.configuration.as_ref().ok_or(wanted)?;
@@ -215,8 +215,8 @@ fn by_uri(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Result<Sto
     Ok(Storage::Uri(uri))
 }
 
-/// Reads a URI in libiscsi's manner: a name and a secret may stand before the host, and in the name
-/// of the target `%3A` is a colon. Whether they do is the second word.
+/// Reads a URI in libiscsi's syntax: a name and a secret may precede the host, and in the name of
+/// the target `%3A` is a colon. The second value is true if they do.
 pub(super) fn libiscsi(name: &str, initiator: Option<&str>) -> Result<(String, bool), String> {
     let (scheme, rest) = name.split_once("://").ok_or("libiscsi wants the URI of a volume")?;
     let (portal, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -233,7 +233,7 @@ pub(super) fn libiscsi(name: &str, initiator: Option<&str>) -> Result<(String, b
     Ok((uri, !login.is_empty()))
 }
 
-/// Replaces `%3A` and its kin by the letters that they stand for.
+/// Decodes `%3A` and other percent escapes.
 fn unescape(text: &str) -> Result<String, String> {
     let mut plain = String::new();
     let mut parts = text.split('%');

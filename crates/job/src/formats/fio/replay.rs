@@ -1,4 +1,4 @@
-//! Jobs of fio that replay a trace: what they say, and what becomes of it.
+//! Jobs of fio that replay a trace: their options and effects.
 
 use block::{Nanos, print_size};
 
@@ -19,12 +19,12 @@ use crate::formats::reading::Storage;
 use crate::spec::{Access, Group, Range, Replay, Skip};
 use crate::trace::Facts;
 
-/// What a job says of its trace.
+/// Trace options of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Replays {
     /// `read_iolog`.
     pub files: Vec<String>,
-    /// The volume that stands for all files of the trace, `replay_redirect`.
+    /// Volume that replaces all files of the trace, `replay_redirect`.
     pub redirect: Option<String>,
     /// `replay_no_stall`.
     pub no_stall: bool,
@@ -38,7 +38,7 @@ pub struct Replays {
     pub skip: Vec<Skip>,
 }
 
-/// Settings that say what a trace says by itself.
+/// Options whose values are in the trace.
 const SAID_BY_TRACE: [&str; 24] = [
     "rw",
     "readwrite",
@@ -65,7 +65,7 @@ const SAID_BY_TRACE: [&str; 24] = [
     "openfiles",
     "file_service_type",
 ];
-/// Settings that do not go with a trace, and why.
+/// Options that are incompatible with a trace, with the reason.
 const REFUSED: [(&str, &str); 14] = [
     ("rate", "a trace has times of its own: replay_time_scale makes it faster"),
     ("rate_iops", "a trace has times of its own: replay_time_scale makes it faster"),
@@ -85,9 +85,9 @@ const REFUSED: [(&str, &str); 14] = [
 
 const NOT_STEERED: &str = "a trace goes its way, which nothing steers";
 
-/// The options that say so.
+/// The options of traces.
 pub(super) const ROWS: &[Row] = &[
-    // 0 and none are no names, but fio's words for nothing.
+    // 0 and none are not names, but fio's words for no file.
     sets!("read_iolog", replays.files, |v| match v.text {
         Some("0" | "none") => Vec::new(),
         text => parse::files(text.unwrap_or_default())?,
@@ -158,7 +158,7 @@ fn skip(text: &str) -> Result<Vec<Skip>, String> {
     text.split(',').map(one).collect()
 }
 
-/// Where a trace goes: nothing for its own files.
+/// Returns the target of a trace: none for its own files.
 fn redirect(w: &Written<'_>) -> Word {
     let Some(replay) = &w.access().trace else { return Ok(None) };
     match &w.names[..] {
@@ -169,12 +169,13 @@ fn redirect(w: &Written<'_>) -> Word {
     }
 }
 
-/// A number of a trace, where it is not the usual one.
+/// Returns a number of a trace, if it is not the default.
 fn number(w: &Written<'_>, of: fn(&Replay) -> u32, usual: u32) -> Word {
     some_word(w.access().trace.as_ref().map(of).filter(|number| *number != usual))
 }
 
-/// The trace of a job, read. `Ok(None)`: it has none. An error was refused.
+/// Returns the access of a job's trace, after reading it. `Ok(None)` if the job has no trace. An
+/// error was refused.
 pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Result<Option<Access>, ()> {
     let settings = &job.settings;
     let asked = &settings.replays;
@@ -195,7 +196,7 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Result<Opti
         skip: asked.skip.clone(),
         ..Replay::new(file)
     };
-    // One volume stands for all files where one is named, and where nothing is stored.
+    // One volume replaces all files if one is named, and if nothing is stored.
     let one = asked.redirect.is_some() || settings.engine == Engine::Nothing;
     let open = &*converter.around.open;
     if let Err(error) = replay.load_once(&mut converter.traces, open, one) {
@@ -236,7 +237,8 @@ fn notes(converter: &mut Converter<'_>, job: &FioJob, replay: &Replay) {
     }
 }
 
-/// The volumes of a trace: its files, or the one that stands for all. `None`: it was refused.
+/// Returns the volumes of a trace: its files, or the one that replaces all. `None` if they were
+/// refused.
 pub(super) fn place(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -269,8 +271,8 @@ pub(super) fn place(
     Some(JobFiles { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
 }
 
-/// What stores a file of the trace. One that is not there is made with the size that is said, never
-/// with one that a trace claims.
+/// Returns the storage of a file of the trace. A missing file is created with the configured size,
+/// never with a size that a trace claims.
 fn storage(
     converter: &mut Converter<'_>,
     job: &FioJob,

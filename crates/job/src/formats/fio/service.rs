@@ -10,13 +10,13 @@ use super::value::Amount;
 use crate::formats::note::Treatment::Differs;
 use crate::spec::{FileWalk, Places, Range, Stripes};
 
-/// What the bell of fio's sum of twelve chances has, in percent of all files.
+/// Standard deviation of fio's normal distribution, a sum of twelve uniform numbers, in percent of
+/// all files.
 const BELL_PERCENT: f64 = 100.0 / 12.0;
 
-/// Whether a clone goes from one file to the next: where it has fewer I/Os in flight than files,
-/// makes the files up, or says which of them comes how often, or ends after I/Os that are not as
-/// many in each. Otherwise a worker for each file does
-/// the same with less effort.
+/// Returns whether a clone goes from one file to the next: it has fewer I/Os in flight than files,
+/// or generated file names, or an order of files other than in turn, or a number of I/Os that is
+/// not divisible by the files. Otherwise a worker for each file does the same with less effort.
 pub(super) fn together(settings: &Settings, files: u32) -> bool {
     let said = match settings.service {
         Service::Turns(count) | Service::Random(count) => count > 1,
@@ -27,8 +27,8 @@ pub(super) fn together(settings: &Settings, files: u32) -> bool {
     files > 1 && (few || said || is_uneven(settings, files))
 }
 
-/// Whether workers for each file would do another number of I/Os than one that goes from file to
-/// file, which may be.
+/// Returns whether workers for each file would do another number of I/Os than one that goes from
+/// file to file, if a job can do that.
 fn is_uneven(settings: &Settings, files: u32) -> bool {
     let Some(size) = one_size(settings) else { return false };
     let files = u64::from(files);
@@ -41,7 +41,7 @@ fn is_uneven(settings: &Settings, files: u32) -> bool {
     parted || !each.is_multiple_of(size)
 }
 
-/// The length of the I/Os of a job that may go from file to file.
+/// Returns the I/O size of a job that can go from file to file.
 fn one_size(settings: &Settings) -> Option<u64> {
     let size = access::size(settings).filter(|size| is_plain(settings) && *size > 0)?;
     // I/Os of one size are aligned to it.
@@ -53,7 +53,7 @@ fn is_plain(settings: &Settings) -> bool {
     plain && settings.engine != Engine::Nothing
 }
 
-/// The place of a clone that goes from one file to the next.
+/// Returns the files of a clone that goes from one file to the next.
 pub(super) fn striped(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -95,11 +95,11 @@ pub(super) fn striped(
     Some(JobFiles { volumes, own_files, files: 1, stripes, turns, range, part_bytes, whole_bytes })
 }
 
-/// How files come, with so many of them open at once.
+/// Returns the order of files, considering how many are open at once.
 fn service(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Service {
     let settings = &job.settings;
     match (&settings.service, settings.open_files) {
-        // The next one is opened when the last one is done.
+        // With one open file, the next one is opened when the last one is done.
         (Service::Turns(_), Some(1)) => Service::OneByOne,
         (service, Some(open)) if open < files && *service != Service::OneByOne => {
             let why = "all files are open at once, and all take turns";
@@ -110,8 +110,8 @@ fn service(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Service {
     }
 }
 
-/// Length of the stripes in which all files are one for a worker that goes forward, or to places of
-/// all of them; `None` where it has to know in which file it is.
+/// Returns the stripe length in which all files are one volume for a sequential worker, or for one
+/// with random offsets over all; `None` if the worker must know its current file.
 fn stripe(settings: &Settings, service: &Service, size: u64, part: Option<u64>) -> Option<u64> {
     let random = settings.mix.random;
     match service {
@@ -127,7 +127,7 @@ fn stripe(settings: &Settings, service: &Service, size: u64, part: Option<u64>) 
     }
 }
 
-/// From file to file, each of so many I/Os.
+/// Returns the walk from file to file, with `count` I/Os in each.
 fn walk(
     converter: &mut Converter<'_>,
     job: &FioJob,

@@ -1,4 +1,4 @@
-//! What the settings of a fio job say, typed, with fio's defaults. Nothing is judged here.
+//! Settings of a fio job, typed, with fio's defaults. Nothing is judged here.
 
 use super::calls::Calls;
 use super::control::Control;
@@ -15,142 +15,143 @@ use crate::spec::{DataPattern, Figures, Quantity};
 pub struct Settings {
     /// Name of the job, `name=`; that of the section otherwise.
     pub name: Option<String>,
-    /// What `k` means.
+    /// Meaning of `k`.
     pub kb_base: KbBase,
     /// Files and devices, `filename=a:b`.
     pub files: Vec<String>,
-    /// Where files without a path lie.
+    /// Folder of files without a path.
     pub directory: Option<String>,
-    /// What files are called that are not named, `filename_format=`.
+    /// Name format of generated files, `filename_format=`.
     pub name_format: Option<String>,
-    /// Files of each clone that are not named, `nrfiles=`.
+    /// Number of generated files of each clone, `nrfiles=`.
     pub nr_files: u32,
-    /// Files that are open at once, `openfiles=`.
+    /// Number of files open at once, `openfiles=`.
     pub open_files: Option<u32>,
-    /// In which order several files are used.
+    /// Order in which several files are used.
     pub service: Service,
-    /// What is done, `rw=`.
+    /// Operations, `rw=`.
     pub mix: Mix,
-    /// Share of reads where both are done, 0 to 100.
+    /// Share of reads in a mix of both, 0 to 100.
     pub read_percent: f64,
-    /// Share of random places for each direction, 0 to 100, where `rw` is random.
+    /// Share of random offsets for each direction, 0 to 100, if `rw` is random.
     pub random_percent: Triple<f64>,
-    /// Lengths for each direction, by what of `lengths` counts.
+    /// I/O sizes of each direction, from the option in `lengths` that counts.
     pub sizes: Triple<Sizes>,
-    /// Lengths as each of their words says them.
+    /// I/O sizes as each of the options sets them.
     pub lengths: Lengths,
-    /// Lengths are of any number of bytes within their ranges.
+    /// True if sizes are any number of bytes within their ranges.
     pub unaligned: bool,
-    /// The lengths of reads are those of sequential I/Os, and of writes those of random ones.
+    /// True if the sizes of reads are those of sequential I/Os, and the sizes of writes those of
+    /// random ones.
     pub sizes_by_order: bool,
-    /// All I/Os of a run go to the place of the first.
+    /// True if all I/Os of a run go to the offset of the first.
     pub run_stays: bool,
-    /// Random I/Os begin at multiples of this; at multiples of the smallest length otherwise.
+    /// Alignment of random I/Os; the smallest size otherwise.
     pub align_bytes: Triple<Option<u64>>,
-    /// How I/O is done, `ioengine=`.
+    /// I/O engine, `ioengine=`.
     pub engine: Engine,
-    /// Files are in memory for fio: they go through the page cache, whatever `direct` says.
+    /// Memory mapping: mapped files use the page cache, whatever `direct` is.
     pub mapped: Mapped,
-    /// What it says of calls that move no data.
+    /// Options of calls that move no data.
     pub calls: Calls,
-    /// What it says of connections to volumes on other hosts.
+    /// Options of connections to volumes on other hosts.
     pub connection: Connection,
-    /// I/Os in flight, `iodepth=`.
+    /// Queue depth, `iodepth=`.
     pub depth: u32,
-    /// When the queue is filled again, `iodepth_low=`; 0 for at once.
+    /// Low watermark of the queue, `iodepth_low=`; 0 to refill at once.
     pub depth_low: u32,
-    /// Around the page cache.
+    /// True for direct I/O.
     pub direct: bool,
-    /// What is cached is dropped before the job.
+    /// True if the page cache is invalidated before the job.
     pub invalidate: bool,
-    /// What is done before the job.
+    /// Actions before the job.
     pub before: Before,
-    /// What the kernel is told of the order of I/Os.
+    /// Hint to the kernel about the order of I/Os.
     pub hint: Hint,
-    /// The device is polled for completions, `hipri`.
+    /// True if the device is polled for completions, `hipri`.
     pub hipri: bool,
-    /// A thread of the kernel polls for submissions, `sqthread_poll`.
+    /// True if a kernel thread polls for submissions, `sqthread_poll`.
     pub sqthread_poll: bool,
-    /// Part of the volume that is used.
+    /// Size of the used part of the volume.
     pub size: Option<Amount>,
-    /// It is written until no room is left, `fill_device=`.
+    /// True if the job writes until no space is left, `fill_device=`.
     pub fill: bool,
-    /// The same of each of several files, whatever `size` says of all.
+    /// Size of each of several files, whatever `size` is for all.
     pub file_size: Option<Amount>,
-    /// How much is read and written, where that is not `size`.
+    /// Amount of I/O, if it is not `size`.
     pub io_size: Option<Amount>,
-    /// Where the part begins.
+    /// Offset of the part.
     pub offset: Amount,
-    /// How far the part of each clone lies behind that of the one before it.
+    /// Distance between the parts of consecutive clones.
     pub offset_increment: Amount,
-    /// It begins at the end of the file, `file_append=`.
+    /// True if the job begins at the end of the file, `file_append=`.
     pub appends: bool,
-    /// A beginning in percent goes up to a multiple of this; 0 for the smallest length.
+    /// Alignment of an offset in percent, rounded up; 0 for the smallest I/O size.
     pub offset_align: u64,
-    /// How often the part is gone through.
+    /// Number of passes over the part.
     pub loops: u64,
-    /// Clones of the job.
+    /// Number of clones of the job.
     pub clones: u32,
-    /// Longest time in microseconds.
+    /// Maximum run time in microseconds.
     pub runtime_us: Option<u64>,
-    /// The whole time is used.
+    /// True if the job always runs for the whole time.
     pub time_based: bool,
-    /// Time before the measured window in microseconds.
+    /// Ramp time before the measured window in microseconds.
     pub ramp_us: u64,
-    /// Time before the job begins in microseconds: each clone draws its own between the two.
+    /// Start delay in microseconds: each clone draws its own between the two.
     pub delay_us: (u64, u64),
-    /// The job that must have ended before.
+    /// Name of the job that must end before this one begins.
     pub wait_for: Option<String>,
-    /// As soon as one job ends, all do.
+    /// True if all jobs end as soon as one does.
     pub exit_all: bool,
-    /// When what is measured has come to rest, `steadystate=`.
+    /// Steady-state criterion, `steadystate=`.
     pub steady: Rest,
-    /// I/Os after which the job ends.
+    /// Number of I/Os after which the job ends.
     pub most_ios: Option<u64>,
-    /// What was written is made durable at the end of the job.
+    /// True if writes are flushed at the end of the job.
     pub end_flush: bool,
-    /// Which random places.
+    /// Distribution of random offsets.
     pub distribution: Distribution,
-    /// Random places may come again before all others had their turn.
+    /// True if random offsets may repeat before all others were visited.
     pub no_random_map: bool,
     /// Seed of every random choice.
     pub seed: Option<u64>,
-    /// Most bytes per second in each direction.
+    /// Maximum bytes per second in each direction.
     pub rate_bytes: Triple<u64>,
-    /// Most I/Os per second in each direction.
+    /// Maximum IOPS in each direction.
     pub rate_ios: Triple<u64>,
-    /// Planned starts are a Poisson process.
+    /// True if planned starts are a Poisson process.
     pub poisson: bool,
-    /// What steers it while it runs.
+    /// Control of the running job.
     pub control: Control,
-    /// Zones one after the other.
+    /// Zones in sequence.
     pub zones: Zones,
-    /// How data are compared.
+    /// Verification of data.
     pub verify: Verify,
-    /// Writes between two flushes; 0 for none.
+    /// Number of writes between two flushes; 0 for none.
     pub flush_every: u32,
-    /// Writes are durable before they are acknowledged.
+    /// True if writes are durable before they are acknowledged.
     pub durable: bool,
-    /// What is written.
+    /// Data to write.
     pub data: Data,
-    /// Where it runs.
+    /// CPUs of the job.
     pub seats: Seats,
-    /// The job waits for all before it.
+    /// True if the job waits for all previous ones.
     pub stonewall: bool,
-    /// Clones are shown as one.
+    /// True if clones are shown as one.
     pub grouped: bool,
-    /// The trace that takes the place of what the job does otherwise.
+    /// Trace to replay instead of the job's own I/Os.
     pub replays: Replays,
-    /// What is written of the job over time.
+    /// Logs of the job over time.
     pub logs: Logs,
-    /// What is shown of it.
+    /// Figures to show.
     pub figures: Figures,
-    /// What is not taken as it stands, of the defaults too.
+    /// Notes on settings that are not applied unchanged, including those of the defaults.
     pub notes: Vec<Note>,
 }
 
 impl Settings {
-    /// fio's defaults.
+    /// Returns fio's defaults.
     pub fn usual() -> Settings {
         Settings {
             nr_files: 1,
@@ -167,63 +168,63 @@ impl Settings {
         }
     }
 
-    /// I/Os that one clone keeps in flight: one with an engine that can do no more.
+    /// Returns the queue depth of one clone: 1 with an engine that supports no more.
     pub fn in_flight(&self) -> u32 {
         if matches!(self.engine, Engine::Synchronous | Engine::Calls(_)) { 1 } else { self.depth }
     }
 
-    /// Whether the part begins at a share of the volume.
+    /// Returns whether the part begins at a percentage of the volume.
     pub fn offset_in_percent(&self) -> bool {
         [self.offset, self.offset_increment].iter().any(|at| matches!(at, Amount::Percent(_)))
     }
 }
 
-/// The processors that a job may use.
+/// CPUs that a job may use.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seats {
-    /// Processors, empty for all.
+    /// CPUs by number; empty for all.
     pub cpus: Vec<usize>,
-    /// Groups of processors beside a memory of their own, whose processors are meant.
+    /// NUMA nodes whose CPUs are meant.
     pub nodes: Vec<usize>,
 }
 
-/// Whether files are in memory for fio.
+/// Memory mapping of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mapped {
-    /// They are.
+    /// True if files are mapped.
     pub on: bool,
-    /// What `direct` says, which comes to nothing then.
+    /// Value of `direct`, which has no effect then.
     pub direct: bool,
 }
 
-/// What is done before a job.
+/// Actions before a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Before {
-    /// Files are made, and nothing is done with them, `create_only=`.
+    /// True if files are created and not used, `create_only=`.
     pub only_made: bool,
-    /// They are read into the page cache, `pre_read=`.
+    /// True if files are read into the page cache, `pre_read=`.
     pub read: bool,
-    /// Files that are not there are not made, `allow_file_create=0`.
+    /// True if missing files are not created, `allow_file_create=0`.
     pub none_made: bool,
-    /// Files are removed in the end, `unlink=`.
+    /// True if files are removed at the end, `unlink=`.
     pub unlink: bool,
 }
 
-/// What `rw=` says.
+/// Value of `rw=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mix {
-    /// It reads.
+    /// True if the job reads.
     pub reads: bool,
-    /// It writes.
+    /// True if the job writes.
     pub writes: bool,
-    /// It trims; if it writes too, each write comes behind a trim.
+    /// True if the job trims; if it writes too, each write follows a trim.
     pub trims: bool,
-    /// Places are random.
+    /// True if offsets are random.
     pub random: bool,
-    /// Random: I/Os from each random place on.
+    /// Random: number of sequential I/Os from each random offset.
     pub run: u32,
-    /// Sequential: bytes between the end of one I/O and the beginning of the next; the way is
-    /// backward when it is negative.
+    /// Sequential: bytes between the end of one I/O and the beginning of the next; negative for
+    /// backward I/O.
     pub hole_bytes: i64,
 }
 
@@ -234,14 +235,14 @@ impl Default for Mix {
     }
 }
 
-/// Lengths of I/Os in one direction, in bytes.
+/// I/O sizes of one direction, in bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sizes {
-    /// Always the same.
+    /// A fixed size.
     Fixed(u64),
-    /// Every multiple of the least up to the most, as likely as any other.
+    /// Every multiple of the minimum up to the maximum, with equal probability.
     Range(u64, u64),
-    /// Some, with the share of each, 0 to 100.
+    /// Several sizes, with the share of each, 0 to 100.
     Split(Vec<(u64, f64)>),
 }
 
@@ -251,20 +252,20 @@ impl Default for Sizes {
     }
 }
 
-/// What each word says about lengths, for each direction. fio keeps all three: a `bs` does not take
-/// away a `bsrange` or `bssplit` that stands before it.
+/// I/O sizes of each option, for each direction. fio keeps all three: a `bs` does not override a
+/// `bsrange` or `bssplit` before it.
 #[derive(Clone, Debug, Default)]
 pub struct Lengths {
-    /// `bs=`.
+    /// I/O sizes of `bs=`.
     pub fixed: Triple<Option<Sizes>>,
-    /// `bsrange=`.
+    /// I/O sizes of `bsrange=`.
     pub ranges: Triple<Option<Sizes>>,
-    /// `bssplit=`.
+    /// I/O sizes of `bssplit=`.
     pub splits: Triple<Option<Sizes>>,
 }
 
 impl Lengths {
-    /// What counts: shares before ranges before a single length, as with fio.
+    /// Returns the sizes that count: shares before ranges before a single size, as in fio.
     pub fn sizes(&self) -> Triple<Sizes> {
         let counts = |of: usize| {
             let word = self.splits[of].as_ref().or(self.ranges[of].as_ref());
@@ -278,61 +279,61 @@ impl Lengths {
     }
 }
 
-/// How fio does the I/O, as far as it decides what is possible.
+/// I/O engine of fio, as far as it determines what is possible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// One I/O at a time, whatever depth is asked for.
+    /// One I/O at a time, whatever queue depth is requested.
     #[default]
     Synchronous,
-    /// The kernel keeps several in flight.
+    /// Several I/Os in flight in the kernel.
     Kernel,
-    /// The same through libaio: it blocks unless the I/O is direct.
+    /// Several I/Os in flight through libaio, which blocks unless the I/O is direct.
     Libaio,
     /// NVMe commands, several in flight.
     Passthrough,
-    /// Nothing is stored.
+    /// No storage.
     Nothing,
-    /// Nothing is moved: calls of this kind.
+    /// Calls of this kind, which move no data.
     Calls(&'static str),
     /// A volume on another host, named by a URI.
     Remote,
-    /// The same, named as SPDK's plugin has it.
+    /// A volume on another host, named as in SPDK's plugin.
     Spdk,
     /// A block device of SPDK's configuration.
     Bdev,
-    /// A volume on another host, named by `uri=` whatever the files are called.
+    /// A volume on another host, named by `uri=` whatever the file names are.
     Nbd,
 }
 
 impl Engine {
-    /// Whether it reads and writes files or devices.
+    /// Returns whether the engine reads and writes files or devices.
     pub fn has_files(self) -> bool {
         use Engine::{Kernel, Libaio, Passthrough, Synchronous};
         matches!(self, Synchronous | Kernel | Libaio | Passthrough)
     }
 }
 
-/// What ends a job before its time.
+/// Criterion that ends a job early.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rest {
-    /// What is looked at, whether its slope, below what, and whether that is in percent.
+    /// Quantity, whether its slope is meant, the limit, and whether the limit is in percent.
     pub criterion: Option<(Quantity, bool, f64, bool)>,
-    /// How long, in microseconds; 0 for not at all.
+    /// Length of the observed window in microseconds; 0 to disable the criterion.
     pub duration_us: u64,
-    /// After what time, in microseconds.
+    /// Time before the criterion applies, in microseconds.
     pub ramp_us: u64,
     /// Length of an interval in microseconds, if not a second.
     pub interval_us: Option<u64>,
 }
 
-/// In which order several files are used, `file_service_type=`.
+/// Order in which several files are used, `file_service_type=`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Service {
-    /// So many I/Os on each, in turn.
+    /// In turn, with this number of I/Os on each.
     Turns(u32),
-    /// At random, this many I/Os on each.
+    /// At random, with this number of I/Os on each.
     Random(u32),
-    /// By a law.
+    /// By a distribution.
     ByLaw(Distribution),
     /// One after the other.
     OneByOne,
@@ -344,48 +345,48 @@ impl Default for Service {
     }
 }
 
-/// What the kernel is told of the order of I/Os, `fadvise_hint=`.
+/// Hint to the kernel about the order of I/Os, `fadvise_hint=`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hint {
-    /// Nothing.
+    /// No hint.
     None,
-    /// What `rw` says.
+    /// The order of `rw`.
     #[default]
     ByMix,
-    /// They are random.
+    /// Random.
     Random,
-    /// They are sequential.
+    /// Sequential.
     Sequential,
 }
 
-/// Which places are how likely.
+/// Distribution of random offsets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Distribution {
-    /// All the same.
+    /// Uniform.
     #[default]
     Uniform,
-    /// Zipf's law with this exponent.
+    /// Zipf distribution with this exponent.
     Zipf(f64),
-    /// Self-similar, with this part hot, 0 to 1.
+    /// Self-similar, with this share of offsets hot, 0 to 1.
     Pareto(f64),
-    /// A bell with this deviation in percent.
+    /// Normal distribution with this standard deviation in percent.
     Normal(f64),
     /// Zones: share of the I/Os, and space.
     Zones(Vec<(f64, Amount)>),
 }
 
-/// How data are compared.
+/// Verification of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verify {
-    /// By what; `None` until `verify=` says.
+    /// Method of verification; `None` without `verify=`.
     pub method: Option<Method>,
-    /// What was written is read again, `do_verify=`.
+    /// True if writes are read back, `do_verify=`.
     pub reads: bool,
-    /// What a run before wrote is read, and nothing is written.
+    /// True if the data of an earlier run are verified, and nothing is written.
     pub only: bool,
-    /// What all data are, `verify_pattern=`.
+    /// Pattern of all data, `verify_pattern=`.
     pub pattern: Option<DataPattern>,
-    /// I/Os behind which what was written is read again, `verify_backlog=`; 0: at the end.
+    /// Number of I/Os after which writes are read back, `verify_backlog=`; 0: at the end.
     pub backlog: u64,
 }
 
@@ -396,48 +397,48 @@ impl Default for Verify {
 }
 
 impl Verify {
-    /// Whether anything is written or read to be compared, and how: as in fio a pattern alone is
-    /// one with a header.
+    /// Returns the method if anything is written or read to be verified: as in fio, a pattern alone
+    /// is one with a header.
     pub fn method(&self) -> Option<Method> {
         let pattern = self.pattern.as_ref().map(|_| Method::PatternWithHeader);
         self.method.or(pattern).filter(|method| !matches!(method, Method::Nothing | Method::Null))
     }
 }
 
-/// What `verify=` says.
+/// Value of `verify=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Nothing is compared.
+    /// No verification.
     Nothing,
-    /// It is only pretended.
+    /// Simulated verification.
     Null,
-    /// By a checksum in a header.
+    /// Checksum in a header.
     Sum,
-    /// By a pattern.
+    /// Pattern.
     Pattern,
-    /// By a pattern behind a header.
+    /// Pattern after a header.
     PatternWithHeader,
 }
 
-/// What is written.
+/// Data to write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Data {
-    /// Nothing but zeroes.
+    /// True for zeroes only.
     pub zeroes: bool,
-    /// Every buffer is filled anew.
+    /// True if every buffer is filled again before each write.
     pub refill: bool,
-    /// Buffers are changed a little before each write.
+    /// True if buffers are changed slightly before each write.
     pub scramble: bool,
-    /// Share that a compressor would take away, 0 to 100.
+    /// Compressible share, 0 to 100.
     pub compress_percent: u32,
-    /// Share of blocks that were written before, 0 to 100.
+    /// Share of duplicate blocks, 0 to 100.
     pub dedupe_percent: u32,
-    /// Shares hold within each window of this many bytes.
+    /// Window in bytes within which the shares apply.
     pub chunk_bytes: Option<u32>,
-    /// Duplicates are drawn from a set of blocks.
+    /// True if duplicates are drawn from a set of blocks.
     pub working_set: bool,
-    /// How large that is, in percent of `size`.
+    /// Size of that set, in percent of `size`.
     pub working_set_percent: u32,
-    /// What stands where a compressor finds something, or everywhere, `buffer_pattern=`.
+    /// Pattern of the compressible part, or of all data, `buffer_pattern=`.
     pub pattern: Option<DataPattern>,
 }

@@ -1,4 +1,4 @@
-//! Which volumes a job drives, and which part of each.
+//! Volumes of a job, and the used part of each.
 
 use std::collections::HashMap;
 use std::ops;
@@ -17,34 +17,34 @@ use crate::formats::note::Treatment;
 use crate::formats::reading::Storage;
 use crate::spec::{FileWalk, Range, Step, Stripes};
 
-/// What lengths and places of files are multiples of, if nothing else is wanted.
+/// Alignment of sizes and offsets of files by default.
 const SECTOR_BYTES: u64 = 512;
-/// What a device without storage has where no size is said, in bytes.
+/// Size of a device without storage, if none is configured, in bytes.
 pub(super) const ENDLESS_BYTES: u64 = 1 << 40;
-/// What files are called that are not named.
+/// Default name format of generated files.
 const NAME_FORMAT: &str = "$jobname.$jobnum.$filenum";
 
-/// Where a job, or one clone of it, works.
+/// Volumes of a job, or of one clone.
 pub struct JobFiles {
     /// URIs of the volumes.
     pub volumes: Vec<String>,
-    /// Each clone has a file of its own, and all of them stand in `volumes`.
+    /// True if each clone has its own file; all of them are in `volumes`.
     pub own_files: bool,
-    /// Files that one clone goes through.
+    /// Number of files that one clone goes through.
     pub files: u32,
-    /// The clone goes from one file to the next.
+    /// Stripes in which the clone goes from one file to the next.
     pub stripes: Option<Stripes>,
-    /// In another order than in turn.
+    /// Order of files, if not in turn.
     pub turns: Option<FileWalk>,
-    /// The part of each volume that is used.
+    /// Used part of each volume.
     pub range: Range,
-    /// How long that part is, where it is known: what one worker goes through.
+    /// Length of that part in bytes, if known: what one worker goes through.
     pub part_bytes: Option<u64>,
-    /// How long the shortest volume is, where it is known.
+    /// Size of the smallest volume in bytes, if known.
     pub whole_bytes: Option<u64>,
 }
 
-/// The place of those `clones` of a job that work on the same part. `None`: it was refused.
+/// Returns the volumes of those `clones` of a job that share a part. `None` if they were refused.
 pub(super) fn place(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -92,7 +92,7 @@ pub(super) fn place(
     Some(JobFiles { volumes, own_files, files, stripes, turns, range, part_bytes, whole_bytes })
 }
 
-/// How long a file or volume is, or will be when a job before has made it.
+/// Returns the size of a file or volume, now or after a previous job has created it.
 pub(super) fn real_bytes(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -108,7 +108,7 @@ pub(super) fn real_bytes(
     made.max(converter.capacity(job, uri))
 }
 
-/// What stores, and whether each clone has its own.
+/// Returns the storages, and whether each clone has its own.
 pub(super) fn storages(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -147,7 +147,7 @@ pub(super) fn storages(
                     size_bytes,
                     direct: settings.direct,
                     iopoll,
-                    // Only io_uring has it.
+                    // Only io_uring supports it.
                     sqpoll: settings.sqthread_poll && settings.engine == Engine::Kernel,
                 };
                 let start = match offset {
@@ -160,7 +160,7 @@ pub(super) fn storages(
                 };
                 let length = extents::length(settings, files, start, None);
                 let own = length.and_then(|length| length.checked_add(start));
-                // A job before may have made it, and larger.
+                // A previous job may have created the file with a larger size.
                 storage(own.max(converter.made.get(path).copied()))
             };
             let storages = paths.iter().map(file).collect();
@@ -169,8 +169,8 @@ pub(super) fn storages(
     }
 }
 
-/// Whether completions are polled for. As with fio only reads by io_uring fail where a device has
-/// no queues for it; through the page cache all ask for it in vain.
+/// Returns whether completions are polled for. As in fio, only reads by io_uring fail if a device
+/// has no poll queues; through the page cache polling has no effect.
 fn polls(converter: &mut Converter<'_>, job: &FioJob, path: &str) -> bool {
     let settings = &job.settings;
     if !settings.hipri || !settings.direct {
@@ -185,7 +185,7 @@ fn polls(converter: &mut Converter<'_>, job: &FioJob, path: &str) -> bool {
     polled
 }
 
-/// Puts a volume without storage in the place of devices that keep nothing.
+/// Replaces devices that store nothing by a volume without storage.
 fn nowhere(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -203,7 +203,7 @@ fn nowhere(
     storages
 }
 
-/// Files that several jobs use are made as long as the one wants them that goes furthest.
+/// Extends files that several jobs use to the largest size that any job needs.
 pub(super) fn widest(converter: &Converter<'_>, steps: &mut [Step]) {
     if !converter.options.volumes.is_empty() {
         return;
@@ -236,7 +236,7 @@ pub(super) fn widest(converter: &Converter<'_>, steps: &mut [Step]) {
     }
 }
 
-/// Names of files: those that are given, or those that fio would make up.
+/// Returns names of files: given ones, or those that fio would generate.
 pub(super) fn names(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -250,7 +250,7 @@ pub(super) fn names(
     if !settings.files.is_empty() {
         return Some((settings.files.clone(), false));
     }
-    // By a format files can be meant that a run before has left.
+    // A format may name files that an earlier run has left.
     let sized = settings.size.is_some() || settings.file_size.is_some();
     if !sized && settings.name_format.is_none() {
         converter.refuse(job, "filename", "no file is named, and no size to make one of");
@@ -264,7 +264,7 @@ pub(super) fn names(
         converter.refuse(job, "name", "no / and ? can stand in the name of a file");
         return None;
     }
-    // The m-th file of the n-th clone is called NAME.n.m, as with fio.
+    // The m-th file of the n-th clone is named NAME.n.m, as in fio.
     let files = settings.nr_files;
     let name = |(clone, file): (u32, u32)| {
         let numbered = settings.calls.each_bytes.is_some();
@@ -275,7 +275,7 @@ pub(super) fn names(
         let why = "all clones work on the same files; of fio's only the first does";
         converter.note(job, "filename_format", Treatment::Differs, why);
     }
-    // Without its number all clones have the same files, and without theirs all files are one.
+    // Without `$jobnum` all clones have the same files, and without `$filenum` all files are one.
     let clones = if has("$jobnum") { clones } else { 0..1 };
     let own = files == 1 && has("$jobnum");
     let files = if has("$filenum") { files } else { 1 };
@@ -283,7 +283,7 @@ pub(super) fn names(
     Some((all.map(name).collect(), own))
 }
 
-/// The name of a file by its format. Without clients `$clientuid` is nothing, as with fio.
+/// Returns the name of a file by its format. Without clients `$clientuid` is empty, as in fio.
 fn made_up(format: &str, job: &str, clone: u32, file: &str) -> String {
     let clone = clone.to_string();
     let words = [("$jobnum", &*clone), ("$filenum", file), ("$clientuid", ""), ("$jobname", job)];
@@ -304,12 +304,12 @@ fn made_up(format: &str, job: &str, clone: u32, file: &str) -> String {
     name
 }
 
-/// Whether a text begins with a word of ASCII, in any case, as fio reads them.
+/// Returns whether a text begins with an ASCII word, ignoring case, as fio does.
 fn begins_with(text: &str, word: &str) -> bool {
     text.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word))
 }
 
-/// Whether lengths or places are no whole sectors: through the page cache that works.
+/// Returns whether sizes or offsets are no whole sectors, which works through the page cache.
 pub(super) fn is_odd(settings: &Settings) -> bool {
     let ranges = settings.sizes.iter().any(|sizes| matches!(sizes, Sizes::Range(..)));
     if settings.unaligned && ranges {

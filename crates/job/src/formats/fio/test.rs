@@ -1,4 +1,4 @@
-//! Job files and what becomes of them.
+//! Job files and their conversion.
 
 mod data;
 mod files;
@@ -12,7 +12,7 @@ use crate::formats::note::Treatment;
 use crate::formats::reading::Storage;
 use crate::spec::{Expect, Extent, Pacing, Places, Quantity, Walk};
 
-/// Volumes in words of their own: what is meant stands in the name.
+/// Returns a name for a storage that shows all its properties.
 pub(super) fn name(storage: &Storage) -> Result<String, String> {
     Ok(match storage {
         Storage::File { path, block_bytes, size_bytes, direct, iopoll, sqpoll } => {
@@ -69,13 +69,13 @@ pub(super) fn of(text: &str) -> Reading {
     with(text, &Surroundings::none()).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The job, without the words that it was read from.
+/// Returns the job, without the options from which it was read.
 pub(super) fn job(text: &str) -> crate::spec::JobSpec {
     let reading = of(text);
     reading.job.unwrap_or_else(|| panic!("refused: {:?}", reading.notes)).without_options()
 }
 
-/// Takes one option.
+/// Applies one option.
 pub(super) fn take(
     name: &str,
     value: Option<&str>,
@@ -87,7 +87,7 @@ pub(super) fn take(
     option::apply(&setting, settings, &Surroundings::none())
 }
 
-/// How an option is treated that is not taken as it stands.
+/// Returns the treatments of an option that is not applied unchanged.
 pub(super) fn notes(line: &str) -> Vec<Treatment> {
     let mut settings = settings::Settings::usual();
     let (name, value) =
@@ -118,7 +118,7 @@ fn jobs_inherit_and_wait_for_each_other() {
     assert_eq!(job.steps.len(), 2);
     let [one, two] = &job.steps[0].groups[..] else { panic!("{job:?}") };
     assert_eq!(one.volumes, ["file:/dev/a?size=0&direct=true", "file:/dev/b?size=0&direct=true"]);
-    // The depth is that of both files together.
+    // The queue depth is that of both files together.
     assert_eq!((one.workers, one.workload.outstanding, two.workers), (1, 2, 3));
     assert_eq!(one.workload.access.random, Places::Once);
     assert_eq!((two.workload.access.read_percent(), job.steps[0].seconds), (0.0, 60.0));
@@ -141,12 +141,12 @@ fn sizes_and_shares_become_lines() {
     let split = one("rw=randrw\nrwmixread=80\nbssplit=512/10:4k/90");
     assert_eq!(shares(&split), [(512, 10.0, 80.0), (4096, 90.0, 80.0)]);
     assert_eq!((split.lines[1].align(), &split.random), (512, &Places::Once));
-    // Sequential ones in between go on where they are.
+    // Sequential I/Os between random ones continue where the last one ended.
     let mixed = one("rw=randrw\npercentage_random=60\nbssplit=512/10:4k/90");
     assert_eq!(mixed.random, Places::Uniform);
     let apart = one("rw=rw\nrwmixwrite=25\nbs=4k,8k");
     assert_eq!(shares(&apart), [(4096, 75.0, 100.0), (8192, 25.0, 0.0)]);
-    // 4k, 8k, and what is beyond them is cut to 10k.
+    // 4k, 8k, and larger ones clamped to 10k.
     let range = one("rw=randread\nbsrange=4k-10k");
     assert_eq!(range.lines.iter().map(|l| l.size_bytes).collect::<Vec<_>>(), [4096, 8192, 10240]);
     assert!((range.lines[2].share_percent - 20.0).abs() < 1e-9);
@@ -167,7 +167,7 @@ fn rates_limits_and_parts_are_kept() {
     let bounded = "[a]\nioengine=null\nsize=1m\nloops=3\noffset=1m\n";
     let bounded = workload(bounded);
     assert_eq!(bounded.limit_bytes, Some(3 << 20));
-    // A ramp and a first pass for verification go with a size too.
+    // A ramp and a first pass for verification are compatible with a size.
     for words in ["ramp_time=5", "rw=randrw\nverify=md5"] {
         let job = job(&format!("[a]\nioengine=null\nsize=3m\n{words}\n"));
         assert_eq!(job.steps[0].groups[0].workload.limit_bytes, Some(3 << 20), "{words}");
@@ -196,7 +196,7 @@ fn a_clone_with_a_part_of_its_own_has_only_its_own_file() {
     };
     let found: Vec<_> = apart.steps[0].groups.iter().map(of).collect();
     assert_eq!(found, [0, 1, 2].map(expected));
-    // As many as there may be are still read at once.
+    // The maximum number of workers is still read at once.
     let most = job("[a]\nsize=1m\noffset_increment=4k\nnumjobs=65536\n");
     assert_eq!(most.steps[0].groups.len(), 65536);
 }
@@ -226,7 +226,7 @@ fn a_clone_goes_from_file_to_file() {
     assert_eq!(found, [of_clone(0), of_clone(1)]);
     let first = &turns.groups[0];
     let stripes = |bytes| Some(crate::spec::Stripes { bytes, share_bytes: Some(262144) });
-    // One depth and one size for all.
+    // One queue depth and one size for all.
     assert_eq!((first.stripes, first.workload.outstanding), (stripes(4096), 8));
     assert_eq!((first.workload.limit_bytes, turns.workers()), (Some(1 << 20), 2));
     let stripes_of = |words: &str| of(words).steps[0].groups[0].stripes;
@@ -234,7 +234,7 @@ fn a_clone_goes_from_file_to_file() {
     assert_eq!(stripes_of("file_service_type=sequential"), stripes(262144));
     assert_eq!(stripes_of("openfiles=1"), stripes(262144));
     assert_eq!(stripes_of("rw=randread\nfile_service_type=random"), stripes(4096));
-    // Named files: as many workers, if each has an I/O of its own in flight.
+    // Named files: one worker for each, if each has its own I/O in flight.
     let named = |depth: u32| {
         let text = format!("[a]\nfilename=/dev/a:/dev/b\nioengine=libaio\niodepth={depth}\n");
         let group = job(&text).steps.remove(0).groups.remove(0);
@@ -251,7 +251,7 @@ fn a_job_ends_when_it_is_steady() {
     let found = steady(words).unwrap();
     assert_eq!((found.of, found.slope, found.percent), (Quantity::Iops, true, true));
     assert_eq!((found.below, found.values(), found.after_seconds), (0.3, 180, 10.0));
-    // fio looks at nothing without a duration.
+    // fio checks nothing without a duration.
     assert_eq!((steady("ss=iops:10%"), steady("rw=read")), (None, None));
     let clones = of("numjobs=2\nss=bw:1%\nss_dur=9");
     assert_eq!(clones.notes_of(Treatment::Differs).count(), 1);
@@ -315,18 +315,18 @@ fn jobs_begin_and_end_in_their_turn() {
     let expected = [
         (none(), 0.0, Some(5.0)),
         (none(), 2.0, Some(9.0)),
-        // Whom it waits for may end sooner.
+        // The job that it waits for may end sooner.
         ("b".to_owned(), 1.0, Some(5.0)),
     ];
     assert_eq!((found, first.seconds), (expected.to_vec(), 2.0 + 9.0 + 1.0 + 5.0));
     let drawn: Vec<f64> = first.groups[3..].iter().map(|g| g.when.delay_seconds).collect();
     assert!(drawn.iter().all(|s| (1.0..=3.0).contains(s)), "{drawn:?}");
     assert!(drawn.len() == 3 && drawn[0] != drawn[1], "{drawn:?}");
-    // Who is waited for has ended before the stonewall.
+    // The job that it waits for has ended before the stonewall.
     assert_eq!((when(&second.groups[0]), second.seconds), ((none(), 0.0, None), 5.0));
     assert_eq!(second.groups[0].workload.limit_ios, Some(7));
     assert!(first.ends_with_first && second.ends_with_first);
-    // One length for all says nothing.
+    // One length for all is the default.
     let plain = self::job(&format!("{NULL}[a]\n[b]\n"));
     assert!(plain.steps[0].groups.iter().all(|group| group.when == Default::default()));
 }
@@ -396,7 +396,7 @@ fn what_would_not_be_as_it_stands_is_named() {
         ("flow_watermark=5", 7, "no longer"),
         ("nrfiles=2\noffset=4k\nrw=rw\nioengine=psync", 7, "I/Os without offset"),
     ] {
-        // What is compared is stored somewhere.
+        // Verified data need a volume that stores them.
         let stored = NULL.replace("ioengine=null", "filename=/dev/x");
         let global = if words.contains("verify") { &stored } else { NULL };
         let said = refused(&format!("{global}[a]\n{words}\n"));

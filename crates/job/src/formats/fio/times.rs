@@ -1,4 +1,4 @@
-//! When jobs begin and end, and which of them are one step.
+//! Start and end of jobs, and their grouping into steps.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,26 +9,28 @@ use super::job::FioJob;
 use crate::formats::note::Treatment;
 use crate::spec::{Group, Steady, Step, When};
 
-/// A step without a time limit, in seconds: it ends when all is done, long before a month.
+/// Length of a step without a time limit, in seconds: the step ends when all is done, long before a
+/// month.
 pub(super) const NO_LIMIT_SECONDS: f64 = 30.0 * 86400.0;
 
-/// Puts jobs into steps: a new one begins where a job waits for all before it.
+/// Groups jobs into steps: a new step begins where a job waits for all previous ones.
 #[derive(Default)]
 pub(super) struct Steps {
     done: Vec<Step>,
-    /// The one that still grows.
+    /// The step that is still growing.
     open: Option<Open>,
-    /// Jobs that only make files: whoever waits for one of them does not wait.
+    /// Jobs that only lay out files: a job that waits for one of them does not wait.
     left_out: HashSet<String>,
 }
 
 struct Open {
     step: Step,
-    /// Beginning and end of each of its groups, in seconds after it, without its ramp.
+    /// Beginning and end of each of the step's groups, in seconds after its beginning, without the
+    /// ramp.
     spans: Vec<(f64, f64)>,
-    /// The ramp of each of them in seconds.
+    /// Ramps of the groups in seconds.
     ramps: Vec<f64>,
-    /// They do not all begin and end together, or differ in their ramps.
+    /// True if the groups do not all begin and end together, or differ in their ramps.
     apart: bool,
 }
 
@@ -81,7 +83,7 @@ impl Steps {
             converter.note(job, "startdelay", Treatment::Differs, why);
         }
         let (after, from) = open.after(converter, job, first && !left_out);
-        // Who is like the first is like all, as long as nobody is apart.
+        // A group like the first is like all, as long as none differs.
         open.apart |= !after.is_empty() || open.ramps.first().is_some_and(|it| *it != ramp_seconds);
         for mut group in groups {
             let delay_seconds = delay_seconds(job, converter.drawn());
@@ -96,7 +98,7 @@ impl Steps {
         }
     }
 
-    /// Leaves out a job that does nothing; what comes behind it waits where it would.
+    /// Leaves out a job that does nothing; the jobs after it wait as if it were there.
     pub(super) fn leave_out(&mut self, job: &FioJob) {
         if job.settings.stonewall {
             self.close();
@@ -104,7 +106,7 @@ impl Steps {
         self.left_out.insert(job.name.clone());
     }
 
-    /// All steps, each as long as the last of its jobs may take.
+    /// Returns all steps, each as long as the last of its jobs may take.
     pub(super) fn finish(mut self, exit_all: bool) -> Vec<Step> {
         self.close();
         self.done.iter_mut().for_each(|step| step.ends_with_first = exit_all);
@@ -119,20 +121,21 @@ impl Steps {
                 *end += ramp;
             }
         } else if let Some(ramp) = ramps.first() {
-            // That of all, before the window that is measured.
+            // The ramp is that of all groups, before the measured window.
             step.ramp_seconds = *ramp;
         }
         // A step without groups was refused, and has a length all the same.
         let last = spans.iter().map(|(_, end)| *end).fold(0.0, f64::max);
         step.seconds = if last > 0.0 { last } else { NO_LIMIT_SECONDS };
         for (group, (_, end)) in step.groups.iter_mut().zip(&spans) {
-            // What ends with the step says nothing; who waits may begin, and end, sooner than that.
+            // A group that ends with the step has no length of its own; a group that waits may
+            // begin, and end, sooner than that.
             if *end >= step.seconds && group.when.after.is_empty() {
                 group.when.seconds = None;
             }
         }
         if let (Some((begin, _)), true) = (spans.first(), step.ramp_seconds > 0.0) {
-            // All begin then, and the ramp after it.
+            // All groups begin at that time, and the ramp after it.
             step.ramp_seconds += begin;
             step.seconds -= begin;
         }
@@ -140,7 +143,7 @@ impl Steps {
     }
 }
 
-/// With fio each job visits all of its part, whatever others do there.
+/// Sets that each job visits all of its part, whatever other jobs do there, as in fio.
 pub(super) fn visit_all(steps: &mut [Step]) {
     for groups in steps.iter_mut().map(|step| &mut step.groups) {
         let mut users: HashMap<String, u32> = HashMap::new();
@@ -154,8 +157,8 @@ pub(super) fn visit_all(steps: &mut [Step]) {
 }
 
 impl Open {
-    /// The name of the groups that a job waits for, and when they end at the latest. One of a
-    /// step before has ended long ago.
+    /// Returns the name of the groups that a job waits for, and their latest end. A group of a
+    /// previous step has ended already.
     fn after(&self, converter: &mut Converter<'_>, job: &FioJob, first: bool) -> (String, f64) {
         let Some(name) = &job.settings.wait_for else { return (String::new(), 0.0) };
         let of_name = self.step.groups.iter().zip(self.spans.iter().zip(&self.ramps));
@@ -174,7 +177,7 @@ impl Open {
     }
 }
 
-/// What ends the step of a job before its time. Without a duration fio does not look.
+/// Returns the steady-state criterion of a job. Without a duration fio does not check it.
 fn steady(job: &FioJob) -> Option<Steady> {
     let rest = job.settings.steady;
     let (of, slope, below, percent) = rest.criterion.filter(|_| rest.duration_us > 0)?;
@@ -182,12 +185,12 @@ fn steady(job: &FioJob) -> Option<Steady> {
     let seconds = |us: u64| us as f64 / 1e6;
     let interval_seconds = u32::try_from(interval_us.div_ceil(1_000_000)).unwrap_or(u32::MAX);
     let (after_seconds, seconds) = (seconds(rest.ramp_us), seconds(rest.duration_us));
-    // One value alone is always steady.
+    // A single value is always steady.
     let seconds = seconds.max(2.0 * f64::from(interval_seconds));
     Some(Steady { of, slope, below, percent, seconds, after_seconds, interval_seconds })
 }
 
-/// The delay of the n-th clone that draws one.
+/// Returns the delay of the n-th clone that draws one.
 fn delay_seconds(job: &FioJob, number: u64) -> f64 {
     let (least, most) = job.settings.delay_us;
     let drawn = match most - least {
@@ -204,10 +207,10 @@ mod test {
 
     const NULL: &str = "[global]\nioengine=null\nsize=1g\ntime_based\nruntime=5\n";
 
-    /// Beginning, length and ramp.
+    /// Beginning, length and ramp of a group.
     type Turn = (f64, Option<f64>, f64);
 
-    /// Length and ramp of the step, and of each group its beginning, length and ramp.
+    /// Returns length and ramp of the step, and of each group its beginning, length and ramp.
     fn times(words: &str) -> (f64, f64, Vec<Turn>) {
         let job = job(&format!("{NULL}{words}"));
         let step = &job.steps[0];
@@ -226,7 +229,7 @@ mod test {
         assert_eq!(times("ramp_time=1500ms\n[a]\n[b]\nstartdelay=2\n"), apart);
         let differ = (6.0, 0.0, vec![(0.0, None, 1.0), (0.0, Some(5.0), 0.0)]);
         assert_eq!(times("[a]\nramp_time=1\n[b]\n"), differ);
-        // The second one waits for the ramp and the run of the first.
+        // The second job waits for the ramp and the run of the first.
         let waits = (12.0, 0.0, vec![(0.0, Some(5.0), 1.0), (0.0, Some(5.0), 1.0)]);
         assert_eq!(times("ramp_time=1\n[a]\n[b]\nwait_for=a\n"), waits);
     }

@@ -1,10 +1,10 @@
-//! A job in sentences, as `explain` has them: a line for each step and each of its groups, then
-//! what rows say of it.
+//! Sentences of `explain` about a job: a line for each step and each of its groups, then the lines
+//! of the rows.
 
 use super::option::{self, Part, Tells};
 use crate::spec::{Group, JobSpec, Step, Workload};
 
-/// Says what a job of this name would do.
+/// Describes what a job of this name would do.
 pub fn told(name: &str, job: &JobSpec) -> Vec<String> {
     let steps = job.steps.len();
     let (s, seed) = (if steps == 1 { "" } else { "s" }, job.seed);
@@ -40,7 +40,7 @@ fn length(step: &Step) -> String {
     }
 }
 
-/// Seconds, and beside them in the unit in which people count so many.
+/// Formats seconds, followed by the usual unit for that length.
 pub(super) fn span(seconds: f64) -> String {
     let units = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")];
     match units.into_iter().find(|(unit, _)| seconds >= 2.0 * unit) {
@@ -75,7 +75,7 @@ fn tell(text: &mut Vec<String>, group: &Group) {
     }
 }
 
-/// Names of volumes; of many the first and the last.
+/// Formats names of volumes; of many the first and the last.
 fn names(volumes: &[String]) -> String {
     match volumes {
         [first, second, .., last] if volumes.len() > 8 => {

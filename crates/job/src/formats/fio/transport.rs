@@ -1,25 +1,25 @@
-//! Transport identifiers, which SPDK's plugin takes for names of files: words of a key and a value,
+//! Transport identifiers, which SPDK's plugin accepts as file names: pairs of key and value,
 //! `trtype=TCP adrfam=IPv4 traddr=192.0.2.1 trsvcid=4420 subnqn=nqn.2026-11.org.example:disk ns=1`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::formats::reading::Remote;
 
-/// Longest address of a host in bytes; SPDK's own limit.
+/// Maximum length of a host's address in bytes; SPDK's own limit.
 const HOST_MAX_BYTES: usize = 256;
-/// Longest name of a subsystem or host in bytes, by the standard.
+/// Maximum length of an NQN in bytes, by the standard.
 const NAME_MAX_BYTES: usize = 223;
-/// The highest number of a namespace; the one above it stands for all.
+/// Maximum NSID; the one above it means all namespaces.
 const UNIT_MAX: u32 = u32::MAX - 1;
 
-/// What such an identifier says.
+/// A parsed identifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identifier {
-    /// The volume, as far as the identifier names it.
+    /// Volume, as far as the identifier names it.
     pub remote: Remote,
-    /// It names the namespace, too: 1 otherwise.
+    /// True if the identifier has a namespace: 1 otherwise.
     pub has_unit: bool,
-    /// It gives packets a priority.
+    /// True if the identifier sets a packet priority.
     pub has_priority: bool,
 }
 
@@ -36,12 +36,12 @@ pub(super) struct Words<'a> {
     pub priority: &'a str,
 }
 
-/// Reads an identifier, in which colons are plain.
+/// Reads an identifier, in which colons are not escaped.
 pub fn parse(text: &str) -> Result<Identifier, String> {
     identify(&split(text)?)
 }
 
-/// The same of words that are apart already.
+/// Interprets words that are already split.
 pub(super) fn identify(words: &Words<'_>) -> Result<Identifier, String> {
     check_transport(words.transport)?;
     check_host(words.host, words.family)?;
@@ -92,7 +92,7 @@ fn split(text: &str) -> Result<Words<'_>, String> {
             "ns" => &mut words.unit,
             "hostnqn" => &mut words.initiator,
             "priority" => &mut words.priority,
-            // The plugin does nothing with them.
+            // The plugin ignores these keys.
             "hostaddr" | "hostsvcid" | "alt_traddr" => continue,
             _ => {
                 return Err(format!(
@@ -109,7 +109,7 @@ fn split(text: &str) -> Result<Words<'_>, String> {
 fn check_transport(transport: &str) -> Result<(), String> {
     match transport.to_ascii_uppercase().as_str() {
         "TCP" => Ok(()),
-        // As with SPDK, nothing else being said.
+        // SPDK's default is PCIe.
         "" | "PCIE" => {
             Err("trtype=PCIe is a device of this host that SPDK takes from the kernel: \
                             leave it there, and name /dev/nvme0n1 with ioengine=io_uring"
@@ -142,7 +142,7 @@ fn check_host(host: &str, family: &str) -> Result<(), String> {
     }
 }
 
-/// Writes the identifier of a volume, in which colons are plain.
+/// Writes the identifier of a volume, in which colons are not escaped.
 pub fn write(remote: &Remote) -> Result<String, String> {
     let Remote { host, port, target, unit, .. } = remote;
     let family = if host.contains(':') { "IPv6" } else { "IPv4" };
@@ -150,7 +150,7 @@ pub fn write(remote: &Remote) -> Result<String, String> {
     if !target.is_empty() {
         text.push_str(&format!(" subnqn={target}"));
     }
-    // It comes last, as SPDK wants it.
+    // The namespace is last, as SPDK requires.
     text.push_str(&format!(" ns={unit}"));
     let read = parse(&text).map(|read| read.remote);
     let plain =
@@ -181,7 +181,7 @@ mod test {
         let want = Identifier { remote, has_unit: true, has_priority: false };
         assert_eq!(found, want);
         assert_eq!(write(&found.remote).as_deref(), Ok(PLAIN));
-        // Keys in any case, colons for signs of equality, any order, the last of a key.
+        // Keys in any case, colons for equals signs, any order, the last of a key.
         let other = "TRADDR:10.0.0.1 traddr:192.0.2.1  TrType:tcp\tns=3 AdrFam:ipv4 hostaddr:::1 \
                      trsvcid:4420 subnqn:nqn.2026-11.org.example:disk";
         assert_eq!(parse(other), Ok(want));

@@ -1,12 +1,12 @@
-//! The options that set nothing: the load is the same without them, or comes out otherwise than
-//! fio's, or would change and is refused.
+//! Options that set nothing: the load is the same without them, or differs from fio's, or would
+//! change and is refused.
 
 use super::option::Says::{self, Anything, OneOf, Size, Switch};
 use super::option::{Row, word_if};
 use super::treated;
 use crate::formats::note::Treatment::{self, Differs, Ignored};
 
-/// A row of options without which the load is the same.
+/// A row of ignored options: they do not change the load.
 macro_rules! ignored {
     ($options:expr, $why:expr) => {
         ignored!($options, Anything, $why)
@@ -19,7 +19,7 @@ macro_rules! ignored {
     };
 }
 
-/// Of some that would change the load, unless they are off.
+/// A row of options that would change the load, unless they are off.
 macro_rules! refused {
     ($options:expr, $why:expr) => {
         Row::leaves(&$options, false, Says::Anything, |value| {
@@ -28,7 +28,7 @@ macro_rules! refused {
     };
 }
 
-/// Of some with which something comes out otherwise than with fio, unless they are off.
+/// A row of options with a different effect than in fio, unless they are off.
 macro_rules! differs {
     ($options:expr, $why:expr) => {
         differs!($options, false, Anything, $why)
@@ -38,7 +38,7 @@ macro_rules! differs {
     };
 }
 
-/// Of some with which it does, on or off.
+/// A row of options with a different effect than in fio, on or off.
 macro_rules! always_differs {
     ($options:expr, $says:expr, $why:expr) => {
         Row::leaves(&$options, false, $says, |_| (Differs, $why))
@@ -47,7 +47,7 @@ macro_rules! always_differs {
 
 pub(super) use {ignored, refused};
 
-/// What becomes of an option that is on.
+/// Returns the treatment of an option by whether it is on.
 pub(super) fn unless_off(
     value: Option<&str>,
     on: (Treatment, &'static str),
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Row] = &[
         "logs are written as they come; little of them is kept in memory"
     ),
     ignored!(["bwavgtime", "iopsavgtime"], "every second is kept in the result"),
-    // SPDK's plugin takes no job without it.
+    // SPDK's plugin accepts no job without it.
     ignored!(["thread|threads"], alone, "workers are threads")
         .writes(|w| word_if(w.way.engine == "spdk", 1)),
     ignored!(

@@ -1,4 +1,4 @@
-//! Values of settings: sizes, times, ranges, one for each direction.
+//! Values of settings: sizes, times, ranges, triples of directions.
 
 use block::hint;
 
@@ -7,7 +7,7 @@ use super::expression;
 /// One value for reads, writes and trims.
 pub type Triple<T> = [T; 3];
 
-/// A size, or a share of the volume.
+/// A size, or a percentage of the volume.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Amount {
     /// Bytes.
@@ -22,7 +22,7 @@ impl Default for Amount {
     }
 }
 
-/// What `k` means: 1024 in fio's own world, 1000 with `kb_base=1000`.
+/// Meaning of `k`: 1024 by fio's default, 1000 with `kb_base=1000`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KbBase(pub u64);
 
@@ -35,8 +35,8 @@ impl Default for KbBase {
 impl KbBase {
     /// Reads a size in bytes: `4096`, `4k`, `0x1000`, `1mib`, `(4k*16)`.
     ///
-    /// With 1024, `k` is 1024 and `kib` is 1000; with 1000 they change places. `ki` is read as `k`.
-    /// That is how fio has it, and old files rely on it.
+    /// With 1024, `k` is 1024 and `kib` is 1000; with 1000 they are swapped. `ki` is read as `k`.
+    /// This is fio's behaviour, and old files rely on it.
     pub fn size(self, text: &str) -> Result<u64, String> {
         let text = text.trim();
         if text.starts_with('(') {
@@ -72,9 +72,9 @@ impl KbBase {
         number.checked_mul(base.pow(power)).ok_or_else(|| format!("'{text}' is beyond 64 bits"))
     }
 
-    /// Reads a size or a share: `50%`.
+    /// Reads a size or a percentage: `50%`.
     pub fn amount(self, text: &str) -> Result<Amount, String> {
-        // In a shell's or a format's words a percent sign is doubled: fio reads one and no more.
+        // A shell's or a format's percent sign is doubled: fio reads one and no more.
         let percent = text.trim().trim_end_matches('%');
         if percent.len() == text.trim().len() {
             return self.size(text).map(Amount::Bytes);
@@ -83,7 +83,7 @@ impl KbBase {
         percent.map(Amount::Percent).ok_or_else(|| format!("'{text}' is not 0 to 100 percent"))
     }
 
-    /// Reads `LEAST-MOST` or `LEAST:MOST`; in either order.
+    /// Reads `MIN-MAX` or `MIN:MAX`, in either order.
     pub fn range(self, text: &str) -> Result<(u64, u64), String> {
         let ends = text.split_once('-').or_else(|| text.split_once(':'));
         let (a, b) = ends.ok_or_else(|| format!("'{text}' is not a range: write 1k-4k"))?;
@@ -92,7 +92,7 @@ impl KbBase {
     }
 }
 
-/// Leading digits, also hexadecimal ones, and what follows.
+/// Splits leading digits, also hexadecimal ones, from what follows.
 fn digits(text: &str) -> Option<(u64, &str)> {
     if let Some(hex) = text.strip_prefix("0x") {
         let end = hex.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(hex.len());
@@ -102,13 +102,13 @@ fn digits(text: &str) -> Option<(u64, &str)> {
     Some((text[..end].parse().ok()?, &text[end..]))
 }
 
-/// Reads a whole number; suffixes are allowed as in sizes, since fio does so.
+/// Reads a whole number; suffixes are allowed as in sizes, since fio allows them.
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let value = KbBase::default().size(text).map_err(|_| format!("'{text}' is not a number"))?;
     T::try_from(value).map_err(|_| format!("{value} is too large here"))
 }
 
-/// Reads a share of 100, in whole percent as fio has it.
+/// Reads a percentage, in whole percent as in fio.
 pub fn percent(text: &str) -> Result<f64, String> {
     match number::<u32>(text)? {
         value @ 0..=100 => Ok(f64::from(value)),
@@ -116,7 +116,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a number with a fraction that is not below 0.
+/// Reads a non-negative number with a fraction.
 pub fn fraction(text: &str) -> Result<f64, String> {
     let value: Option<f64> = text.trim().parse().ok();
     value.filter(|value| value.is_finite() && *value >= 0.0).ok_or_else(|| wrong_number(text))
@@ -126,12 +126,12 @@ fn wrong_number(text: &str) -> String {
     format!("'{text}' is not a number of 0 or more")
 }
 
-/// What a time is counted in without a suffix.
+/// Unit of a time without a suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds: run times.
     Seconds,
-    /// Microseconds: pauses and latencies.
+    /// Microseconds: think times and latencies.
     Micros,
 }
 
@@ -147,13 +147,13 @@ pub fn micros(text: &str, unit: Unit) -> Result<u64, String> {
         ("m", _) => 60_000_000,
         ("h", _) => 3_600_000_000,
         ("d", _) => 86_400_000_000,
-        // fio reads these as microseconds, or leaves them out behind a blank.
+        // fio reads these as microseconds, or ignores them after a blank.
         _ => return Err(wrong()),
     };
     number.checked_mul(factor).ok_or_else(wrong)
 }
 
-/// What one of some words means.
+/// Returns the meaning of one of some words.
 pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, meant)| *meant).ok_or_else(|| {
@@ -162,7 +162,7 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     })
 }
 
-/// Reads a truth: `1` and `0`.
+/// Reads a boolean: `1` and `0`.
 pub fn switch(value: Option<&str>) -> Result<bool, String> {
     match value {
         Some("1") => Ok(true),
@@ -172,8 +172,8 @@ pub fn switch(value: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// Reads a truth that may stand alone: fio takes the bare name of some options for 1, and any
-/// number but 0 behind it too.
+/// Reads a boolean whose value is optional: fio reads the bare name of some options as 1, and
+/// accepts any non-zero number, too.
 pub fn flag(value: Option<&str>) -> Result<bool, String> {
     match value {
         None => Ok(true),
@@ -181,17 +181,17 @@ pub fn flag(value: Option<&str>) -> Result<bool, String> {
     }
 }
 
-/// What fio reads of a number with a calculation behind it that stands in no parentheses: it ends
-/// at the sign. `None`: that is all of it.
+/// Returns the number that fio reads of an unparenthesised expression: it stops at the first
+/// operator. `None` if fio reads all of it.
 pub fn cut(text: &str) -> Option<&str> {
     let (number, rest) = text.split_once('*')?;
     let is_number = |text: &str| KbBase::default().size(text).is_ok();
     (is_number(number) && rest.split('*').all(is_number)).then_some(number)
 }
 
-/// What fio reads of several numbers where one is wanted, and why: of a range or a list of lengths
-/// of a file the last one, of lengths of I/Os with slashes between them the first. `None`: there
-/// is one number.
+/// Returns the number that fio reads of several where one is expected, with the reason: the last
+/// one of a range or a list of file sizes, the first of I/O sizes separated by slashes. `None` if
+/// there is one number.
 pub fn one_of_several<'a>(name: &str, text: &'a str) -> Option<(&'a str, &'static str)> {
     let (signs, last): (&[char], bool) = match name {
         "size" | "io_size" | "offset" | "offset_increment" => (&['-', ':', ','], true),
@@ -210,15 +210,15 @@ pub fn one_of_several<'a>(name: &str, text: &'a str) -> Option<(&'a str, &'stati
     }
 }
 
-/// What stands before the point of a number with a fraction, in which no unit follows.
+/// Returns the digits before the point of a number with a fraction and no unit.
 pub fn before_point(text: &str) -> Option<&str> {
     let (whole, fraction) = text.split_once('.')?;
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     (digits(whole) && digits(fraction)).then_some(whole)
 }
 
-/// Sets the values of a comma list: for reads, writes and trims. The last one reaches to the
-/// right, an empty one keeps what was.
+/// Sets the values of a comma-separated list: for reads, writes and trims. The last value also
+/// applies to the directions after it, an empty one leaves the previous value.
 pub fn set_each<T: Clone>(
     text: &str,
     values: &mut Triple<T>,

@@ -1,6 +1,7 @@
-//! A job of ours as a fio job file, as far as fio has words for it: the rows say which.
+//! Writer of a job of ours as a fio job file, as far as fio has options for it, which the rows
+//! determine.
 //!
-//! What is written is read again by the caller: here only what cannot be written is refused.
+//! The caller reads the written file again: only what cannot be written is refused here.
 
 mod volumes;
 
@@ -17,22 +18,23 @@ pub(super) use volumes::Way;
 pub(super) struct Written<'a> {
     pub step: &'a Step,
     pub group: &'a Group,
-    /// It waits for all before it.
+    /// True if the group waits for all previous ones.
     pub waits: bool,
-    /// Files that one clone goes through: sizes, depths and rates are those of all of them.
+    /// Number of files that one clone goes through: sizes, queue depths and rates are those of all
+    /// files.
     pub files: u64,
-    /// What they are called.
+    /// Names of the files.
     pub names: Vec<String>,
-    /// How they are reached.
+    /// Access method of the files.
     pub way: Way,
-    /// They go through the page cache.
+    /// True if the files use the page cache.
     pub cached: bool,
-    /// What is done; `None` where a trace says it.
+    /// Operations; `None` if a trace determines them.
     pub mix: Option<Mix<'a>>,
 }
 
 impl<'a> Written<'a> {
-    /// A group without volumes.
+    /// Creates a group without volumes.
     pub fn of(step: &'a Step, group: &'a Group) -> Written<'a> {
         let (names, way, mix) = (Vec::new(), Way::default(), None);
         Written { step, group, waits: false, files: 1, names, way, cached: false, mix }
@@ -50,15 +52,15 @@ impl<'a> Written<'a> {
         self.group.workload.verify
     }
 
-    /// Whether it ends by itself.
+    /// Returns whether the group ends by itself.
     pub fn ends(&self) -> bool {
         self.group.workload.limit_bytes.is_some() || self.access().trace.is_some()
     }
 }
 
-/// What is done, and how long it is in each direction.
+/// Operations, with the I/O sizes of each direction.
 pub(super) struct Mix<'a> {
-    /// fio's word for it, without `rand`.
+    /// Value of fio's `rw`, without `rand`.
     pub word: &'static str,
     pub read_percent: f64,
     pub random: bool,
@@ -98,13 +100,13 @@ impl<'a> Mix<'a> {
         Ok(Mix { word, read_percent, random, parts })
     }
 
-    /// Whether each direction has one length.
+    /// Returns whether each direction has one I/O size.
     pub fn is_single(&self) -> bool {
         self.parts.iter().all(|part| part.len() == 1)
     }
 }
 
-/// Writes a job. `storage` says what stands behind a URI, in words that fio has.
+/// Writes a job as a fio job file. `storage` returns the storage of a URI as fio describes it.
 pub fn write(job: &JobSpec, storage: &dyn Fn(&str) -> Option<Storage>) -> Result<String, String> {
     let mut text = format!("[global]\nrandseed={}\n", job.seed);
     laid_out::write(&mut text, &job.laid_out)?;
@@ -145,7 +147,7 @@ fn section(
     rows(text, option::all(), &written)
 }
 
-/// Writes what rows say.
+/// Writes the options of rows.
 pub(super) fn rows<'a>(
     text: &mut String,
     rows: impl IntoIterator<Item = &'a Row>,
@@ -161,7 +163,7 @@ pub(super) fn rows<'a>(
     Ok(())
 }
 
-/// What fio has no word for.
+/// Refuses features that have no fio option.
 fn unknown(access: &Access) -> Result<(), String> {
     let all = |same: &dyn Fn(&Line) -> bool| access.lines.iter().all(same);
     let fua = access.lines.first().map_or(0.0, |line| line.fua_percent);
@@ -186,12 +188,12 @@ pub(super) fn set(text: &mut String, key: &str, value: impl Display) {
     let _ = writeln!(text, "{key}={value}");
 }
 
-/// Values of directions.
+/// Formats values of directions.
 pub(super) fn each(values: &[impl Display]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// A share as fio has it: in whole percent.
+/// Returns a share as in fio: in whole percent.
 pub(super) fn whole(percent: f64, what: &str) -> Result<u32, String> {
     let near = percent.round();
     match (percent - near).abs() < 1e-6 && (0.0..=100.0).contains(&near) {

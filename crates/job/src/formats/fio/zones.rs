@@ -1,5 +1,5 @@
-//! Zones one after the other, `zonemode=strided`, and those of a device, `zonemode=zbd`: what their
-//! settings say, and what becomes of them.
+//! Strided zones, `zonemode=strided`, and those of a device, `zonemode=zbd`: their options and
+//! effects.
 
 use block::print_size;
 
@@ -15,34 +15,34 @@ use super::write::Written;
 use crate::formats::note::Treatment::{Differs, Ignored};
 use crate::spec::{Access, Extent, Group, Places, Walk, ZoneWalk, Zoned};
 
-/// What a job says of zones.
+/// Zone options of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Zones {
-    /// `zonemode=strided`, or the other: without one the others say nothing.
+    /// True for `zonemode=strided`: without a zone mode the other options have no effect.
     pub strided: bool,
-    /// `zonemode=zbd`: the zones are the device's.
+    /// True for `zonemode=zbd`: the zones are the device's.
     pub device: bool,
-    /// `max_open_zones=`; 0 for as many as the device does.
+    /// Value of `max_open_zones=`; 0 for the device's maximum.
     pub max_open: u32,
-    /// `job_max_open_zones=`, likewise.
+    /// Value of `job_max_open_zones=`; 0 for the device's maximum.
     pub job_max_open: u32,
     /// `read_beyond_wp`.
     pub read_beyond: bool,
-    /// `zonecapacity=`, of zones that the volume does not have itself; 0 for all of each.
+    /// Value of `zonecapacity=`, for volumes without zones of their own; 0 for the whole zone.
     pub capacity_bytes: u64,
     /// `zone_reset_threshold=`, 0 to 1.
     pub reset_threshold: f64,
-    /// `zone_reset_frequency=`, 0 to 1; 0 for no resets but of full zones.
+    /// Value of `zone_reset_frequency=`, 0 to 1; 0 to reset only full zones.
     pub reset_frequency: f64,
-    /// Bytes that are moved in each, `zonesize=`; 0 where none is given.
+    /// Bytes of I/O in each zone, `zonesize=`; 0 if not given.
     pub transfer_bytes: u64,
-    /// Length of each, `zonerange=`; 0 for the size.
+    /// Length of each zone, `zonerange=`; 0 for the size.
     pub range_bytes: u64,
-    /// What is between two, `zoneskip=`.
+    /// Bytes between two zones, `zoneskip=`.
     pub skip_bytes: u64,
 }
 
-/// The options that say so.
+/// The options of zones.
 pub(super) const ROWS: &[Row] = &[
     takes!("zonemode", |s, v| (s.zones.strided, s.zones.device) = v.one_of(&MODES)?)
         .writes(|w| match (w.access().zones, w.access().zoned) {
@@ -116,7 +116,7 @@ fn told(group: &Group) -> Option<String> {
     strided.or(of_device)
 }
 
-/// Makes the access of a job stay in its zones.
+/// Restricts the access of a job to its zones.
 pub(super) fn zones(
     converter: &mut Converter<'_>,
     job: &FioJob,
@@ -137,7 +137,7 @@ pub(super) fn zones(
         return converter.refuse(job, key(job, "zonerange"), &why);
     }
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
-    // One I/O in each: a walk with holes is the same, and all volumes know it.
+    // One I/O in each zone: a walk with holes is the same, and all volumes support it.
     if !random && !access.apart && size == Some(zones.transfer_bytes) {
         access.sequential = match walk.distance_bytes() == zones.transfer_bytes {
             true => Walk::Forward,
@@ -161,7 +161,7 @@ pub(super) fn zones(
     access.zones = Some(walk);
 }
 
-/// Has a job go on in the zones that its device has.
+/// Restricts a job to the zones of its device.
 fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: &mut Access) {
     let settings = &job.settings;
     let (zones, law) = (settings.zones, &settings.distribution);
@@ -219,7 +219,7 @@ fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: 
     });
 }
 
-/// The zones, if there are any and nothing is against them.
+/// Returns the zones, if there are any and nothing prevents them.
 fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option<ZoneWalk> {
     let settings = &job.settings;
     let zones = settings.zones;
@@ -269,7 +269,8 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option
     Some(ZoneWalk { transfer_bytes, range_bytes, skip_bytes })
 }
 
-/// fio goes on behind the part of a file that `size` gives it, up to the end of the file.
+/// Notes that fio continues past the part of a file that `size` gives it, up to the end of the
+/// file.
 fn whole_file(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) {
     let (Extent::Bytes(start), Some(Extent::Bytes(length))) =
         (place.range.start, place.range.length)
@@ -285,7 +286,7 @@ fn whole_file(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) {
     }
 }
 
-/// The setting to blame for the length of a zone: `given`, or what stands for it.
+/// Returns the option that determines the length of a zone: `given`, or its default.
 fn key(job: &FioJob, given: &'static str) -> &'static str {
     match (job.settings.zones.range_bytes, job.settings.zones.skip_bytes) {
         (0, 1..) if job.settings.zones.transfer_bytes == 0 => "zoneskip",
@@ -312,7 +313,7 @@ mod test {
         let zones = access(words).zones.unwrap();
         let all = (zones.transfer_bytes, zones.range_bytes, zones.skip_bytes);
         assert_eq!(all, (32 << 10, 16 << 10, 1 << 20));
-        // Without a length it is the size.
+        // The default length is the size.
         let zones = access("rw=write\nzonemode=strided\nzonesize=2m").zones.unwrap();
         assert_eq!((zones.range_bytes, zones.skip_bytes), (2 << 20, 0));
     }
@@ -357,7 +358,7 @@ mod test {
             let said = refused(&format!("{NULL}zonemode=zbd\n{words}\n"));
             assert!(said.contains(why), "{words}: {said}");
         }
-        // With ioengine=null nothing is compared anyway.
+        // With ioengine=null nothing is verified anyway.
         let verified = "[a]\nfilename=/dev/a\nsize=1g\nrw=write\nverify=crc32c\nzonemode=zbd\n";
         assert!(of(verified).job.is_some());
         for (words, why) in [

@@ -1,4 +1,5 @@
-//! From an Iometer configuration to a job of ours: a step for each test, a group for each worker.
+//! Conversion of an Iometer configuration to a job of ours: a step for each test, a group for each
+//! worker.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,28 +11,28 @@ use crate::formats::note::{FormatError, Location, Note, Notes, Treatment};
 use crate::formats::reading::Reading;
 use crate::spec::{Access, Extent, Group, JobSpec, Line, Range, Step, Workload};
 
-/// What the caller knows and decides.
+/// Choices and lookups of the caller.
 pub struct Options<'a> {
-    /// URIs for the targets of the file, in the order in which they come up. Without any, the
-    /// names of the targets are taken as URIs.
+    /// URIs for the targets of the file, in order of appearance. Without any, the names of the
+    /// targets are used as URIs.
     pub volumes: &'a [String],
-    /// Whether a target's name names a volume here.
+    /// Returns whether a target's name names a volume on this host.
     pub is_volume: &'a dyn Fn(&str) -> bool,
-    /// Length of each test, instead of the file's.
+    /// Length of each test in seconds, instead of the file's.
     pub seconds: Option<f64>,
-    /// What "on sector boundaries" means: the largest block of the volumes.
+    /// Meaning of "on sector boundaries": the largest block of the volumes, in bytes.
     pub sector_bytes: u32,
 }
 
-/// Bytes of the sectors that positions are counted in.
+/// Unit of positions, in bytes.
 const SECTOR_BYTES: u64 = 512;
-/// Most volumes of one file, over all tests.
+/// Maximum number of volumes of one file, over all tests.
 const PLACED_MAX: usize = 1 << 18;
 
-/// So many targets are named where there are too many or too few of them.
+/// Maximum number of targets that a message about too many or too few of them names.
 const SHOWN_MAX: usize = 8;
 
-/// Makes a job of ours from a configuration.
+/// Converts a configuration to a job of ours.
 pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError> {
     let mut converter =
         Converter { icf, options, notes: icf.notes.iter().cloned().collect(), placed: 0 };
@@ -43,7 +44,7 @@ pub fn convert(icf: &Icf, options: &Options<'_>) -> Result<Reading, FormatError>
     Ok(converter.finish(steps))
 }
 
-/// The name of a target of the n-th manager.
+/// Returns a key for a target of the n-th manager.
 fn key(manager: usize, target: &str) -> String {
     format!("{manager}\0{target}")
 }
@@ -52,7 +53,7 @@ struct Converter<'a> {
     icf: &'a Icf,
     options: &'a Options<'a>,
     notes: Notes,
-    /// Volumes over all steps.
+    /// Number of volumes over all steps.
     placed: usize,
 }
 
@@ -93,14 +94,14 @@ impl<'a> Converter<'a> {
         reading
     }
 
-    /// Names of all targets in order, each once, with the volume that each stands for.
+    /// Returns the names of all targets in order, each once, with the volume of each.
     fn targets(&mut self) -> HashMap<String, String> {
         let mut names: Vec<Text> = Vec::new();
         let mut known = HashSet::new();
         for (number, manager) in self.icf.managers.iter().enumerate() {
             for target in manager.workers.iter().flat_map(|worker| &worker.targets) {
-                // Managers are hosts of their own, some of one name: the same name is another disk
-                // there.
+                // Managers are separate hosts, some with the same name: the same name is another
+                // disk there.
                 let name = Text { text: key(number, &target.text), ..target.clone() };
                 if known.insert(name.text.clone()) {
                     names.push(name);
@@ -145,7 +146,8 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// A file without workers: each specification in turn, one worker for each volume.
+    /// Returns the steps of a file without workers: each specification in turn, one worker for each
+    /// volume.
     fn specs_only(&mut self) -> Vec<Step> {
         let icf = self.icf;
         let assigned: Vec<&Spec> = icf.specs.iter().filter(|spec| spec.by_default).collect();
@@ -170,7 +172,8 @@ impl<'a> Converter<'a> {
         Step { name, seconds, ramp_seconds, ends_with_first: false, steady: None, groups }
     }
 
-    /// The k-th specification of every worker runs at the same time, in all tests of the cycle.
+    /// Returns the steps of the cycle: the k-th specifications of all workers run at the same time,
+    /// in all tests.
     fn steps(&mut self, targets: &HashMap<String, String>) -> Result<Vec<Step>, FormatError> {
         let icf = self.icf;
         let workers = || icf.managers.iter().flat_map(|manager| &manager.workers);
@@ -211,7 +214,7 @@ impl<'a> Converter<'a> {
         Ok(steps)
     }
 
-    /// Says that nothing is done in a round in which every worker that has something to do is idle.
+    /// Notes that nothing is done in a round in which every worker with targets is idle.
     fn all_idle(&mut self, round: usize, has: &[Vec<usize>]) {
         if has.iter().flatten().any(|targets| *targets > 0) {
             return;
@@ -225,7 +228,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// One test: the groups of all workers that are active in it.
+    /// Returns the step of one test: the groups of all workers that are active in it.
     fn test(
         &mut self,
         round: usize,
@@ -270,7 +273,8 @@ impl<'a> Converter<'a> {
         let icf = self.icf;
         let same = |spec: &&Spec| is_same(&spec.name, &name.text);
         let found = icf.specs.iter().find(same);
-        // The oldest versions have no names, and Iometer made others of their lines than we do.
+        // The oldest versions have no names, and Iometer generated other names from their lines
+        // than we do.
         let only = || Some(&icf.specs[0]).filter(|spec| spec.unnamed && icf.specs.len() == 1);
         found.or_else(only).ok_or_else(|| name.error("no access specification of this name"))
     }

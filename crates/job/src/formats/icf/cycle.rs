@@ -1,21 +1,21 @@
-//! Which workers and targets take part in each test of a cycle, and how deep.
+//! Active workers and targets in each test of a cycle, with their queue depth.
 
 use super::file::{Cycling, Setup, TestType};
 
-/// Most tests of one access specification.
+/// Maximum number of tests of one access specification.
 pub const TESTS_MAX: usize = 4096;
 
-/// What is active in one test.
+/// Active workers and targets of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
     /// Number of active targets for each worker of each manager.
     pub targets: Vec<Vec<usize>>,
-    /// I/Os in flight on each target, instead of each worker's own.
+    /// Queue depth of each target, instead of each worker's own.
     pub outstanding: Option<u64>,
 }
 
-/// The tests of a cycle. `has` is the number of targets of each worker of each manager, 0 for
-/// those that have nothing to do. `None`: more than [`TESTS_MAX`].
+/// Returns the tests of a cycle. `has` is the number of targets of each worker of each manager, 0
+/// for workers that have nothing to do. `None` if there are more than [`TESTS_MAX`].
 pub fn tests(setup: &Setup, has: &[Vec<usize>]) -> Option<Vec<Test>> {
     let all = usize::MAX;
     let each = |targets| move |_: &[Vec<usize>]| active(has, all, targets);
@@ -29,7 +29,7 @@ pub fn tests(setup: &Setup, has: &[Vec<usize>]) -> Option<Vec<Test>> {
         TestType::WorkersAndTargets => {
             let mut tests = Vec::new();
             for outer in growing(&setup.workers, |n| active(has, n, all))? {
-                // Those workers, with more and more of their targets.
+                // The active workers, with a growing number of their targets.
                 tests.extend(growing(&setup.targets, |n| active(&outer.targets, all, n))?);
             }
             tests
@@ -53,7 +53,7 @@ pub fn tests(setup: &Setup, has: &[Vec<usize>]) -> Option<Vec<Test>> {
     (tests.len() <= TESTS_MAX).then_some(tests)
 }
 
-/// Tests with growing numbers, as long as more targets become active.
+/// Returns tests with growing numbers, as long as more targets become active.
 fn growing(cycling: &Cycling, select: impl Fn(usize) -> Vec<Vec<usize>>) -> Option<Vec<Test>> {
     let mut tests = Vec::new();
     let mut before = 0;
@@ -72,14 +72,14 @@ fn growing(cycling: &Cycling, select: impl Fn(usize) -> Vec<Vec<usize>>) -> Opti
     Some(tests)
 }
 
-/// Depths from the start to the end.
+/// Returns the queue depths from the start to the end.
 fn depths(cycling: &Cycling) -> Option<Vec<u64>> {
     let depths = numbers(cycling).take_while(|depth| *depth <= cycling.end);
     let depths: Vec<u64> = depths.take(TESTS_MAX + 1).collect();
     (depths.len() <= TESTS_MAX).then_some(depths)
 }
 
-/// start, start + step, … or start, start × step, start × step², …, as long as they grow.
+/// Returns start, start + step, … or start, start × step, start × step², …, as long as they grow.
 fn numbers(cycling: &Cycling) -> impl Iterator<Item = u64> {
     let Cycling { start, step, exponential, .. } = *cycling;
     let next = move |number: &u64| {
@@ -92,7 +92,7 @@ fn numbers(cycling: &Cycling) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(start), next)
 }
 
-/// The first `workers` of each manager with the first `targets` of each.
+/// Returns the first `workers` of each manager with the first `targets` of each.
 fn active(has: &[Vec<usize>], workers: usize, targets: usize) -> Vec<Vec<usize>> {
     let of_manager = |manager: &Vec<usize>| {
         let mut left = workers;
@@ -108,7 +108,7 @@ fn active(has: &[Vec<usize>], workers: usize, targets: usize) -> Vec<Vec<usize>>
     has.iter().map(of_manager).collect()
 }
 
-/// The first `targets` of each manager, or of all managers, worker by worker.
+/// Returns the first `targets` of each manager, or of all managers, worker by worker.
 fn spread(has: &[Vec<usize>], targets: usize, over_all: bool) -> Vec<Vec<usize>> {
     let mut left = targets;
     let mut of_manager = |manager: &Vec<usize>| {

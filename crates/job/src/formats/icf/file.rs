@@ -1,4 +1,4 @@
-//! What an Iometer configuration says, of every version from 1998 to 1.1.0.
+//! Parsed Iometer configuration, of every version from 1998 to 1.1.0.
 //!
 //! Sections come in any order and any may be missing. Iometer itself refuses files of its older
 //! versions; here they are read.
@@ -7,38 +7,38 @@ use super::scan::{Scanner, Text};
 use super::specs::specs;
 use crate::formats::note::{FormatError, Location, Note, Treatment};
 
-/// Most workers of a file; Iometer has 128 for each host.
+/// Maximum number of workers of a file; Iometer has 128 for each host.
 const WORKERS_MAX: usize = 1024;
 
 /// A configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Icf {
-    /// Of the test.
+    /// Setup of the test.
     pub setup: Setup,
-    /// What workers can do.
+    /// Access specifications.
     pub specs: Vec<Spec>,
-    /// Who does it.
+    /// Managers with their workers.
     pub managers: Vec<Manager>,
-    /// Keys that are left out.
+    /// Notes on ignored keys.
     pub notes: Vec<Note>,
 }
 
 /// The section TEST SETUP.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    /// One line of text.
+    /// Description, one line.
     pub description: String,
     /// Length of each test in seconds; 0 for no end.
     pub run_seconds: u64,
-    /// Time before it.
+    /// Ramp time in seconds.
     pub ramp_seconds: u64,
-    /// How the number of workers grows.
+    /// Growth of the number of workers.
     pub workers: Cycling,
-    /// How the number of targets grows.
+    /// Growth of the number of targets.
     pub targets: Cycling,
-    /// How the number of outstanding I/Os grows.
+    /// Growth of the number of outstanding I/Os.
     pub depth: Cycling,
-    /// Which of them grow.
+    /// Numbers that grow.
     pub test: TestType,
 }
 
@@ -59,13 +59,13 @@ impl Default for Setup {
 /// A number that grows from test to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cycling {
-    /// In the first test.
+    /// Value in the first test.
     pub start: u64,
-    /// Not beyond this; outstanding I/Os only.
+    /// Maximum; outstanding I/Os only.
     pub end: u64,
-    /// What is added, or multiplied with.
+    /// Increment or factor.
     pub step: u64,
-    /// It is multiplied.
+    /// True if `step` is a factor.
     pub exponential: bool,
 }
 
@@ -75,10 +75,10 @@ impl Default for Cycling {
     }
 }
 
-/// What grows from test to test.
+/// Numbers that grow from test to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestType {
-    /// Nothing.
+    /// None.
     Normal,
     /// Targets of each worker.
     Targets,
@@ -88,15 +88,15 @@ pub enum TestType {
     TargetsParallel,
     /// Targets of all managers, one manager after the other.
     TargetsSerial,
-    /// Targets, and then workers.
+    /// Targets, then workers.
     WorkersAndTargets,
     /// Outstanding I/Os.
     Depth,
-    /// Outstanding I/Os, and then targets.
+    /// Outstanding I/Os, then targets.
     DepthAndTargets,
 }
 
-/// The words for test types, in the order of the numbers that old versions wrote.
+/// Words for test types, in the order of the numbers that old versions wrote.
 pub const TEST_TYPES: [(&str, TestType); 8] = [
     ("NORMAL", TestType::Normal),
     ("CYCLE_TARGETS", TestType::Targets),
@@ -111,72 +111,72 @@ pub const TEST_TYPES: [(&str, TestType); 8] = [
 /// An access specification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// Its name.
+    /// Name of the specification.
     pub name: String,
-    /// Where it stands.
+    /// Location in the file.
     pub at: Location,
-    /// New workers get it without being asked.
+    /// True if new workers get it by default.
     pub by_default: bool,
-    /// The file has no names for its specifications: this one is ours.
+    /// True if the file has no names for its specifications: this one is ours.
     pub unnamed: bool,
-    /// What is done.
+    /// Lines of the specification.
     pub lines: Vec<SpecLine>,
 }
 
 /// One line of an access specification.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpecLine {
-    /// Where it stands, and as it stands.
+    /// Text with its location.
     pub text: Text,
-    /// Bytes of each I/O.
+    /// I/O size in bytes.
     pub size_bytes: u64,
-    /// How often the line is drawn, 0 to 100.
+    /// Share with which the line is drawn, 0 to 100.
     pub share_percent: u32,
-    /// 0 to 100.
+    /// Share of reads, 0 to 100.
     pub read_percent: u32,
-    /// 0 to 100.
+    /// Share of random I/Os, 0 to 100.
     pub random_percent: u32,
-    /// Milliseconds before each burst.
+    /// Delay before each burst, in milliseconds.
     pub delay_ms: u64,
-    /// I/Os of a burst.
+    /// Number of I/Os of a burst.
     pub burst: u32,
-    /// I/Os begin at multiples of this; 0 for the sector.
+    /// Alignment of I/Os in bytes; 0 for the sector.
     pub align_bytes: u64,
-    /// Bytes of the answer to each I/O; 0 for none.
+    /// Bytes of the reply to each I/O; 0 for none.
     pub reply_bytes: u64,
 }
 
 /// A host with workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Manager {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its workers.
+    /// Workers of the host.
     pub workers: Vec<Worker>,
 }
 
 /// A worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worker {
-    /// Where it stands.
+    /// Location in the file.
     pub at: Location,
-    /// Its name.
+    /// Name of the worker.
     pub name: String,
-    /// It drives disks; otherwise a network.
+    /// True for disks; false for a network.
     pub disk: bool,
-    /// I/Os in flight on each target.
+    /// Queue depth of each target.
     pub outstanding: u32,
-    /// Decides its random choices.
+    /// Seed of its random choices.
     pub seed: Option<u64>,
-    /// Sectors of each target that are used; 0 for all.
+    /// Number of sectors in use of each target; 0 for all.
     pub max_sectors: u64,
-    /// First sector that is used.
+    /// First sector in use.
     pub start_sector: u64,
-    /// 0 repeats a byte, 1 and 2 are random.
+    /// Data pattern: 0 repeats a byte, 1 and 2 are random.
     pub data_pattern: u32,
-    /// Names of its access specifications, in order.
+    /// Names of the worker's access specifications, in order.
     pub specs: Vec<Text>,
-    /// Names of its targets.
+    /// Names of the worker's targets.
     pub targets: Vec<Text>,
 }
 
@@ -199,8 +199,8 @@ pub fn read(file: &str, text: &str) -> Result<Icf, FormatError> {
     }
 }
 
-/// The section that a line begins, in small letters; empty if it begins none. What stands behind
-/// its name does not count.
+/// Returns the name of the section that a line begins, in lower case; empty if the line begins
+/// none. The text after the name is ignored.
 fn section(line: &str) -> &'static str {
     let Some(key) = line.strip_prefix('\'') else { return "" };
     let name = key.trim_start().to_ascii_lowercase();
@@ -208,7 +208,7 @@ fn section(line: &str) -> &'static str {
     known.into_iter().find(|known| name.starts_with(known)).unwrap_or_default()
 }
 
-/// How keys begin that say something only in a section.
+/// Prefixes of keys that are valid only in a section.
 const INNER: [&str; 14] = [
     "end ",
     "test ",
@@ -226,8 +226,8 @@ const INNER: [&str; 14] = [
     "target",
 ];
 
-/// A line outside of every section, which Iometer does not read. One that looks like a section or
-/// like a part of one is an error: its load would be missing.
+/// Returns a note on a line outside of every section, which Iometer does not read. A line that
+/// looks like a section or like a part of one is an error: its load would be missing.
 fn outside(line: &Text) -> Result<Note, FormatError> {
     let name = line.text.trim_start_matches('\'').trim_start().to_ascii_lowercase();
     if line.text.starts_with('\'') && INNER.iter().any(|inner| name.starts_with(inner)) {
@@ -240,8 +240,8 @@ fn outside(line: &Text) -> Result<Note, FormatError> {
     Ok(Note::new(&line.at, &line.text, Treatment::Ignored, why))
 }
 
-/// The next key in small letters, without blanks behind commas, with its text; `None` at the end
-/// of the section.
+/// Returns the next key in lower case, without blanks after commas, with its text; `None` at the
+/// end of the section.
 pub(super) fn next(
     scanner: &mut Scanner<'_>,
     end: &str,
@@ -255,7 +255,7 @@ pub(super) fn next(
     }
 }
 
-/// The keys of TEST SETUP, as they begin.
+/// Prefixes of the keys of TEST SETUP.
 const SETUP: [&str; 11] = [
     "test description",
     "run time",
@@ -274,7 +274,7 @@ fn setup(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
     let setup = &mut icf.setup;
     while let Some((name, key)) = next(scanner, "end test setup")? {
         if !section(&format!("'{name}")).is_empty() {
-            // Up to 1998.10.08 this section has no end of its own.
+            // Up to 1998.10.08 this section has no end marker.
             scanner.back();
             break;
         }
@@ -303,8 +303,8 @@ fn setup(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
             "disk cycling" => setup.targets = cycling(&value, false)?,
             "queue depth cycling" => setup.depth = cycling(&value, true)?,
             "test type" => setup.test = test_type(&value)?,
-            // Workers that are spawned without being listed have no targets; what is recorded is
-            // no part of the load.
+            // Workers spawned without being listed have no targets; recording is no part of the
+            // load.
             _ => {}
         }
     }
@@ -333,7 +333,7 @@ fn test_type(value: &Text) -> Result<TestType, FormatError> {
     found.ok_or_else(|| value.error("not a test type of Iometer"))
 }
 
-/// How results were shown says nothing about the load.
+/// Skips the display of results, which does not affect the load.
 fn results_display(scanner: &mut Scanner<'_>) -> Result<(), FormatError> {
     while next(scanner, "end results display")?.is_some() {
         scanner.values();
@@ -414,7 +414,7 @@ fn worker(scanner: &mut Scanner<'_>, notes: &mut Vec<Note>) -> Result<Worker, Fo
     Ok(worker)
 }
 
-/// `16,DISABLED,1[,DISABLED,0]`: outstanding I/Os, connections, and a seed.
+/// Reads `16,DISABLED,1[,DISABLED,0]`: outstanding I/Os, connections, and a seed.
 fn outstanding(
     value: &Text,
     worker: &mut Worker,

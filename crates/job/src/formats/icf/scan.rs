@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use crate::formats::note::{FormatError, Location};
 
-/// Most lines of a file.
+/// Maximum number of lines of a file.
 const LINES_MAX: usize = 1 << 16;
 
-/// A line that says something, with its place.
+/// A non-empty line with its location.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
-    /// Where it stands.
+    /// Location of the line.
     pub at: Location,
-    /// Without the blanks around it.
+    /// Text without the surrounding blanks.
     pub text: String,
 }
 
 impl Text {
-    /// The error that this line is wrong because of `why`.
+    /// Returns an error about this line with the reason `why`.
     pub fn error(&self, why: impl Into<String>) -> FormatError {
         FormatError::new(&self.at, &self.text, why)
     }
 
-    /// The fields between commas, or between blanks where there is no comma.
+    /// Returns the fields between commas, or between blanks if there is no comma.
     pub fn fields(&self) -> Vec<&str> {
         match self.text.contains(',') {
             true => self.text.split(',').map(str::trim).collect(),
@@ -30,7 +30,7 @@ impl Text {
         }
     }
 
-    /// A field as a number.
+    /// Reads a field as a number.
     pub fn number<T: std::str::FromStr>(&self, index: usize, what: &str) -> Result<T, FormatError> {
         let fields = self.fields();
         let field = fields.get(index).copied().unwrap_or_default();
@@ -38,7 +38,7 @@ impl Text {
     }
 }
 
-/// Goes through the lines of a file.
+/// Iterates over the lines of a file.
 pub struct Scanner<'a> {
     file: Arc<str>,
     lines: Vec<&'a str>,
@@ -46,7 +46,7 @@ pub struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Over the text of the file called `file`.
+    /// Creates a scanner of the text of `file`.
     pub fn new(file: &str, text: &'a str) -> Result<Scanner<'a>, FormatError> {
         let lines: Vec<&str> = text.lines().map(str::trim).collect();
         let scanner = Scanner { file: file.into(), lines, next: 0 };
@@ -56,8 +56,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The next line outside of every section, blank ones and versions left out; `None` at the end
-    /// of the file.
+    /// Returns the next line outside of every section, skipping blank lines and versions; `None` at
+    /// the end of the file.
     pub fn outside(&mut self) -> Option<Text> {
         while let Some(line) = self.lines.get(self.next) {
             let at = self.at(self.next);
@@ -69,13 +69,13 @@ impl<'a> Scanner<'a> {
         None
     }
 
-    /// Goes back before the key that was just read.
+    /// Steps back before the key that was just read.
     pub fn back(&mut self) {
         self.next = self.next.saturating_sub(1);
     }
 
-    /// The next key without its apostrophe, blank lines left out; `None` at the end of the file.
-    /// A line that is no key is an error, but for the version that ends a file.
+    /// Returns the next key without its apostrophe, skipping blank lines; `None` at the end of the
+    /// file. A line that is no key is an error, except for the version that ends a file.
     pub fn key(&mut self) -> Result<Option<Text>, FormatError> {
         while let Some(line) = self.lines.get(self.next) {
             let at = self.at(self.next);
@@ -95,8 +95,8 @@ impl<'a> Scanner<'a> {
         Ok(None)
     }
 
-    /// The value of the key before: the next line that is no caption. It may be empty; in a file
-    /// with blank lines between all others it is behind them.
+    /// Returns the value of the previous key: the next line that is no caption. The value may be
+    /// empty; in a file with blank lines between all others it follows a blank line.
     pub fn value(&mut self) -> Result<Text, FormatError> {
         self.skip_captions();
         let rest = self.lines.get(self.next..).unwrap_or_default();
@@ -117,7 +117,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// The same where a value may be missing: it is empty then.
+    /// Returns the value of the previous key, or an empty text if it is missing.
     pub fn text(&mut self) -> String {
         match self.lines.get(self.next) {
             Some(line) if !line.starts_with('\'') => {
@@ -127,13 +127,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Leaves out what belongs to the key before.
+    /// Skips the values of the previous key.
     pub fn skip(&mut self) {
         self.skip_captions();
         self.values();
     }
 
-    /// All values up to the next key.
+    /// Returns all values up to the next key.
     pub fn values(&mut self) -> Vec<Text> {
         let mut values = Vec::new();
         while let Some(line) = self.lines.get(self.next).filter(|line| !line.starts_with('\'')) {
@@ -146,12 +146,12 @@ impl<'a> Scanner<'a> {
         values
     }
 
-    /// Where the reader stands.
+    /// Returns the location of the last line that was read.
     pub fn here(&self) -> Location {
         self.at(self.next.saturating_sub(1))
     }
 
-    /// Goes behind headings of columns, and blank lines before them.
+    /// Skips column headings, and blank lines before them.
     fn skip_captions(&mut self) {
         loop {
             let rest = self.lines.get(self.next..).unwrap_or_default();
@@ -169,13 +169,13 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Whether a key is only the heading of columns.
+/// Returns whether a key is only a column heading.
 fn is_caption(key: &str) -> bool {
     let words = key.trim_start().to_ascii_lowercase();
     words.starts_with("hours") || words.starts_with("start ") || words.starts_with("start\t")
 }
 
-/// `2006.07.27`, as some programs that make such files write it.
+/// Returns whether a line is a bare version such as `2006.07.27`, as some programs write it.
 fn is_bare_version(line: &str) -> bool {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     line.split('.').count() == 3 && line.split('.').all(is_number)

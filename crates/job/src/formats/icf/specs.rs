@@ -4,25 +4,25 @@ use super::file::{Icf, Spec, SpecLine, next};
 use super::scan::{Scanner, Text};
 use crate::formats::note::{FormatError, Note, Treatment};
 
-/// Most access specifications of a file; Iometer brings some thirty along.
+/// Maximum number of access specifications of a file; Iometer includes some thirty.
 const SPECS_MAX: usize = 1024;
 
-/// The specification that Iometer has without being told: a worker does nothing meanwhile.
+/// Name of Iometer's built-in specification in which a worker does nothing.
 const IDLE: &str = "idle";
 
-/// Whether this is the name of the specification that does nothing.
+/// Returns whether this is the name of the specification that does nothing.
 pub fn is_idle(name: &str) -> bool {
     name.eq_ignore_ascii_case(IDLE)
 }
 
-/// Whether two names mean the same specification.
+/// Returns whether two names mean the same specification.
 pub fn is_same(a: &str, b: &str) -> bool {
     a.to_lowercase() == b.to_lowercase()
 }
 
 /// Reads the section.
 pub fn specs(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
-    // Which one the lines that come belong to; the oldest versions have no names.
+    // Specification that the next lines belong to; the oldest versions have no names.
     let mut named: Option<usize> = None;
     while let Some((name, key)) = next(scanner, "end access specifications")? {
         match name.as_str() {
@@ -41,17 +41,17 @@ pub fn specs(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError
             _ => return Err(key.error("not a key of an access specification")),
         }
     }
-    // It does nothing, whatever a file says of it.
+    // The idle specification does nothing, whatever a file defines for it.
     icf.specs.retain(|spec| !is_idle(&spec.name));
     Ok(())
 }
 
-/// Begins the specification that a line `name,default assignment` names. As with Iometer one of the
-/// same name from before is replaced.
+/// Begins the specification that a line `name,default assignment` names. As in Iometer, it replaces
+/// a previous one of the same name.
 fn begin(value: Text, icf: &mut Icf) -> Result<usize, FormatError> {
     let (name, assigned) = value.text.rsplit_once(',').unwrap_or((&value.text, ""));
     let assigned = assigned.trim().to_ascii_uppercase();
-    // Up to 1998 they were numbers.
+    // Up to 1998 the assignments were numbers.
     let by_default = matches!(assigned.as_str(), "ALL" | "DISK" | "1" | "2");
     let name = name.trim().to_owned();
     let spec = Spec { name, at: value.at.clone(), by_default, unnamed: false, lines: Vec::new() };
@@ -69,8 +69,8 @@ fn begin(value: Text, icf: &mut Icf) -> Result<usize, FormatError> {
     Ok(icf.specs.len() - 1)
 }
 
-/// A line of a version that has no names. As many as sum up to 100 percent are one specification,
-/// under the name that Iometer would make of its first.
+/// Adds a line of a version without names. Lines that sum up to 100 percent are one specification,
+/// with the name that Iometer would derive from its first line.
 fn unnamed(line: SpecLine, icf: &mut Icf) -> Result<(), FormatError> {
     let open = icf
         .specs

@@ -1,15 +1,15 @@
-//! A job of ours as an Iometer configuration, as far as Iometer can do it.
+//! Writer of a job of ours as an Iometer configuration, as far as Iometer supports it.
 //!
-//! What is written is read again by the caller: here only what cannot be written is refused.
+//! The caller reads the written file again: only what cannot be written is refused here.
 
 use std::fmt::Write;
 
 use super::file::TEST_TYPES;
 use crate::spec::{Content, Extent, Group, JobSpec, Line, Pacing, Places, Range, Step, Walk};
 
-/// What all versions from 2008 on read.
+/// Version that all releases from 2008 on read.
 const VERSION: &str = "Version 1.1.0";
-/// Bytes of the sectors that positions are counted in.
+/// Unit of positions, in bytes.
 const SECTOR_BYTES: u64 = 512;
 
 /// Writes a job.
@@ -32,7 +32,7 @@ fn line(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Workers and times stay the same from test to test; only access specifications change.
+/// Checks that workers and times are the same in all tests; only access specifications may change.
 fn same_shape(first: &Step, step: &Step) -> Result<(), String> {
     if (step.seconds, step.ramp_seconds) != (first.seconds, first.ramp_seconds) {
         return Err("tests of different length are not Iometer's".to_owned());
@@ -72,7 +72,7 @@ fn setup(text: &mut String, job: &JobSpec, step: &Step) -> Result<(), String> {
     Ok(())
 }
 
-/// Each group of each step has a specification of its own.
+/// Writes the specifications: each group of each step has its own.
 fn specs(text: &mut String, job: &JobSpec) -> Result<(), String> {
     line(text, &format!("'ACCESS SPECIFICATIONS {}", "=".repeat(57)));
     for (number, step) in (1..).zip(&job.steps) {
@@ -95,7 +95,7 @@ fn spec_name(number: usize, index: usize, step: &Step) -> String {
     format!("{number}.{} {}", index + 1, name.trim()).trim_end().to_owned()
 }
 
-/// What Iometer has no word for.
+/// Refuses features that Iometer does not have.
 fn plain(group: &Group) -> Result<(), String> {
     let (workload, access) = (&group.workload, &group.workload.access);
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
@@ -185,7 +185,7 @@ fn managers(text: &mut String, job: &JobSpec, first: &Step) -> Result<(), String
     Ok(())
 }
 
-/// Number of sectors, 0 for all, and the first of them.
+/// Returns the number of sectors, 0 for all, and the first of them.
 fn sectors(range: &Range) -> Result<(u64, u64), String> {
     let of = |extent: Extent| match extent {
         Extent::Bytes(bytes) if bytes.is_multiple_of(SECTOR_BYTES) => Ok(bytes / SECTOR_BYTES),
@@ -196,7 +196,7 @@ fn sectors(range: &Range) -> Result<(u64, u64), String> {
     Ok((length, of(range.start)?))
 }
 
-/// A number as Iometer has it: without a fraction.
+/// Returns a number as in Iometer: without a fraction.
 fn whole(value: f64, what: &str) -> Result<u64, String> {
     match value.fract() == 0.0 && (0.0..=1e15).contains(&value) {
         true => Ok(value as u64),

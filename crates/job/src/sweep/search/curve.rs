@@ -1,30 +1,31 @@
-//! The rate at which half of all runs hold, by a curve through all of them.
+//! Rate at which half of all runs meet the bound, by a curve through all of them.
 
-/// Places of the middle that are looked at, in percent of the highest rate.
+/// Evaluated midpoints, in percent of the highest rate.
 const MIDDLES: std::ops::RangeInclusive<u32> = 0..=102;
-/// Widths of the curve that are looked at: the rate from which on it falls from 73 to 27 % is twice
-/// as wide.
+/// Evaluated widths of the curve: the range of rates in which it falls from 73 to 27 % is twice as
+/// wide.
 const WIDTHS: [f64; 8] = [0.3, 0.6, 1.2, 2.5, 5.0, 10.0, 20.0, 40.0];
 
-/// Runs at one share of the highest rate: how many held, and of how many.
+/// Runs at one share of the highest rate: the share, the number that met the bound, and their
+/// total.
 pub(super) type Tried = (u32, u32, u32);
 
-/// A logistic curve through runs, with all of its likely places.
+/// A logistic curve through runs, with all of its likely parameters.
 pub(super) struct Curve {
-    /// Middle, width and weight.
+    /// Midpoint, width and weight.
     places: Vec<(f64, f64, f64)>,
 }
 
 impl Curve {
-    /// Fits these runs. Before them every middle was as likely as any other, and a width half as
-    /// likely as one that is a quarter of it: most laws are steep.
+    /// Fits these runs. By the prior every midpoint is equally likely, and a width half as likely
+    /// as one that is a quarter of it: most distributions are steep.
     pub(super) fn through(tried: &[Tried]) -> Curve {
         let middles = MIDDLES.map(f64::from);
         let places = middles.flat_map(|middle| WIDTHS.map(|width| (middle, width)));
         let likely = |(middle, width): (f64, f64)| {
             let of = |(share, held, of): &Tried| {
                 let x = (f64::from(*share) - middle) / width;
-                // ln of the chances to hold and to miss: −ln(1 + e^x) and −ln(1 + e^−x).
+                // ln of the probabilities to meet and to miss: −ln(1 + e^x) and −ln(1 + e^−x).
                 let (hold, miss) = (-softplus(x), -softplus(-x));
                 f64::from(*held) * hold + f64::from(of - held) * miss
             };
@@ -38,20 +39,21 @@ impl Curve {
         Curve { places }
     }
 
-    /// Share at which half of all runs hold: the mean of its likely places.
+    /// Returns the share at which half of all runs meet the bound: the weighted mean of the
+    /// midpoints.
     pub(super) fn middle(&self) -> f64 {
         self.places.iter().map(|(middle, _, weight)| middle * weight).sum()
     }
 
-    /// Distance from the middle at which six of seven runs agree, by the geometric mean of its
-    /// likely widths.
+    /// Returns the distance from the midpoint at which six of seven runs agree, by the weighted
+    /// geometric mean of the widths.
     pub(super) fn reach(&self) -> f64 {
         let ln = self.places.iter().map(|(_, width, weight)| width.ln() * weight).sum::<f64>();
         6.0_f64.ln() * ln.exp()
     }
 }
 
-/// ln(1 + e^x), where e^x is too large as well.
+/// Returns ln(1 + e^x), without overflow of e^x.
 fn softplus(x: f64) -> f64 {
     x.max(0.0) + (-x.abs()).exp().ln_1p()
 }

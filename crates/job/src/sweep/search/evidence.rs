@@ -1,16 +1,18 @@
-//! Evidence of runs about the side of a rate on which half of all runs hold.
+//! Evidence of runs about the rate at which half of all runs meet the bound.
 //!
-//! A search stops when its runs agree, and looks at several rates until some do: a test that is
-//! made once is wrong more often than it says. So evidence is counted as a bet against the claim
-//! that at most half of such runs agree: whoever bets on every run by what was known before it
-//! multiplies the stake by 32 in at most one of 32 searches, whenever it ends, and however the
-//! rates are chosen (J. Ville, Étude critique de la notion de collectif, 1939).
+//! A search stops when its runs agree, and tries several rates until some do: a test that is made
+//! once is wrong more often than its level. So evidence is a bet against the claim that at most
+//! half of such runs agree: a bettor who bets on every run from the previous ones multiplies the
+//! stake by 32 in at most one of 32 searches, whenever the search ends, and however the rates are
+//! chosen (J. Ville, Étude critique de la notion de collectif, 1939).
 
-/// Stake that decides: the claim is wrong, or it was won in one of so many searches.
+/// Stake that decides: the claim is wrong, or the stake was won by chance in one of this many
+/// searches.
 pub(super) const ENOUGH: f64 = 32.0;
 
-/// Stake that one has become after `agreed` of `of` runs agreed: an e-value. Half of it is put on
-/// all of them, the other half is spread evenly over all shares of agreement from one half to one.
+/// Returns the e-value, the stake that 1 has become after `agreed` of `of` runs agreed. Half of it
+/// is on all of them, the other half is spread evenly over all shares of agreement from one half to
+/// one.
 pub(super) fn stake(agreed: u32, of: u32) -> f64 {
     const POINTS: u32 = 64;
     let all = if agreed == of { 2.0_f64.powi(of as i32) } else { 0.0 };
@@ -23,11 +25,11 @@ pub(super) fn stake(agreed: u32, of: u32) -> f64 {
     f64::midpoint(all, spread)
 }
 
-/// Furthest rate that runs decide, of rates from the safe end on, with how many agreed of how
-/// many at each. Runs at a rate speak for every rate before it as well; a rate is decided only with
-/// all before it, so that no choice among them is left.
+/// Returns the furthest rate that runs decide. `rates` are those from the safe end on, each with
+/// the number of runs that agreed and their total. Runs at a rate count for every rate before it as
+/// well; a rate is decided only with all before it, so that no choice among them is left.
 pub(super) fn decided(rates: &[(u32, u32, u32)]) -> Option<u32> {
-    // Stakes that were won at one rate are put on the runs of the next.
+    // Stakes won at one rate are put on the runs of the next.
     let won = |rates: &[(u32, u32, u32)]| -> f64 {
         rates.iter().map(|(_, agreed, of)| stake(*agreed, *of)).product()
     };

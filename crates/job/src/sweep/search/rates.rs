@@ -1,4 +1,4 @@
-//! The rates of one search: what is run next, and what was found.
+//! Rates of one search: the next runs, and the result.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +7,44 @@ use stats::sweep::{Cell, CellRun, Found, Held, Setting, Shows};
 use super::curve::{Curve, Tried};
 use super::{Known, STEP, Wanted, evidence, with, words_of};
 
-/// Mark of "beyond the highest rate", in percent of it.
+/// Marker for "beyond the highest rate", in percent of it.
 const BEYOND: u32 = 100 + STEP;
-/// A planned rate is kept if this share of it was done.
+/// Minimum share of a planned rate for it to be achieved.
 const KEPT: f64 = 0.98;
-/// Independent arrivals scatter: so many deviations below the plan are still that rate.
+/// Number of standard deviations of independent arrivals below the plan that are still that rate.
 const DEVIATIONS: f64 = 4.0;
-/// Most runs that are made for one end of the interval: where a p99 hardly depends on the rate, no
+/// Maximum number of runs for one end of the interval: if a p99 hardly depends on the rate, no
 /// number of runs finds an end.
 const MOST: u32 = 48;
-/// Runs that disagree at a rate before another one is tried, if less than this share agrees.
+/// Minimum share of agreeing runs at a rate; with less, another rate is tried.
 const AGREED: f64 = 0.75;
 
-/// I/Os of a run that has a p99, and a fifth more: independent arrivals scatter.
+/// I/Os of a run that has a p99, plus a fifth, as independent arrivals vary.
 const ENOUGH_SAMPLES: f64 = 12_000.0;
 
 /// Next step of a search.
 pub(super) enum Next {
-    /// Runs to be made.
+    /// Runs to make.
     Runs(Vec<Wanted>),
-    /// Nothing more: between these shares of the highest rate is the answer, in percent; 0 and
-    /// [`BEYOND`] where there is no such end.
+    /// End of the search: the answer is between these shares of the highest rate, in percent; 0 and
+    /// [`BEYOND`] if there is no such end.
     Done((u32, u32)),
 }
 
 /// End of the interval.
 enum End {
-    /// Share at which it is.
+    /// Share at which the end is.
     At(u32),
-    /// Runs that it takes to know it.
+    /// Runs that are needed to find the end.
     Wants(Wanted),
 }
 
-/// The rates of one search.
+/// Rates of one search.
 pub(super) struct Rates<'a> {
     known: &'a Known<'a>,
     settings: &'a [Setting],
     ns: u64,
-    /// Cells of rates that were planned, by their share of the highest.
+    /// Cells of planned rates, by their share of the highest.
     cells: BTreeMap<u32, &'a Cell>,
 }
 
@@ -75,8 +75,8 @@ impl<'a> Rates<'a> {
         if wanted.is_empty() { Next::Done(ends) } else { Next::Runs(wanted) }
     }
 
-    /// Halves the interval by the first run of each rate: the highest share that held and the
-    /// lowest that did not, or the share to look at.
+    /// Halves the interval by the first run of each rate. Returns the highest share that met the
+    /// bound and the lowest that did not, or as an error the share to try.
     fn look(&self) -> Result<(u32, u32), u32> {
         let (mut good, mut bad) = (0, BEYOND);
         while bad - good > STEP {
@@ -88,7 +88,8 @@ impl<'a> Rates<'a> {
         Ok((good, bad))
     }
 
-    /// The end that runs decide, from where the looks led.
+    /// Returns the end of the interval determined by the repeats, or the runs still needed; `edge`
+    /// is the end found by halving.
     fn end(&self, shows: Shows, edge: u32) -> End {
         let none = if shows == Shows::Holds { 0 } else { BEYOND };
         if edge == none {
@@ -127,7 +128,7 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// A share further out, at which six of seven runs are likely to agree.
+    /// Returns a share further out, at which six of seven runs are likely to agree.
     fn beyond(&self, shows: Shows, share: u32) -> Option<u32> {
         let curve = Curve::through(&self.tried());
         let (middle, reach) = (curve.middle(), curve.reach());
@@ -144,7 +145,8 @@ impl<'a> Rates<'a> {
         }
     }
 
-    /// The lowest share at which a run has enough I/Os for a p99, by the I/Os of runs at others.
+    /// Returns the lowest share at which a run has enough I/Os for a p99, from the I/Os of runs at
+    /// others.
     fn least(&self) -> u32 {
         let runs = self.cells.iter().flat_map(|(share, cell)| {
             cell.runs.iter().map(|run| run.latency_ns.samples as f64 / f64::from(*share))
@@ -154,7 +156,7 @@ impl<'a> Rates<'a> {
         least.div_ceil(STEP).max(1) * STEP
     }
 
-    /// Runs of all rates. Those without a p99 say neither that the rate holds nor that it misses.
+    /// Returns the runs of all rates. Runs without a p99 neither meet nor miss the bound.
     fn tried(&self) -> Vec<Tried> {
         let of = |(share, cell): (&u32, &&Cell)| {
             let says = |run: &&CellRun| run.failed.is_some() || run.latency_ns.p99.is_some();
@@ -164,7 +166,7 @@ impl<'a> Rates<'a> {
         self.cells.iter().map(of).filter(|tried| tried.2 > 0).collect()
     }
 
-    /// Counts how many of some runs of a cell held.
+    /// Counts the runs of a cell that met the bound.
     fn held<'b>(&self, runs: impl Iterator<Item = &'b CellRun>, cell: &Cell) -> Held {
         let mut held = Held::default();
         for run in runs {
@@ -174,8 +176,8 @@ impl<'a> Rates<'a> {
         held
     }
 
-    /// Tells whether a run went through, kept its rate and stayed within the bound. A p99 that
-    /// rests on too few samples is none.
+    /// Returns whether a run completed, achieved its rate and stayed within the bound. A p99 of too
+    /// few samples does not count.
     fn keeps(&self, cell: &Cell, run: &CellRun) -> bool {
         let rate = cell.rate_per_s.unwrap_or(f64::INFINITY);
         let scatter = match self.known.plan.poisson {
@@ -199,12 +201,13 @@ impl<'a> Rates<'a> {
         let held = |share| cell(share).map(|cell| self.held(cell.runs.iter(), cell));
         let few = |run: &CellRun| run.failed.is_none() && run.latency_ns.p99.is_none();
         let few = |share| cell(share).is_some_and(|cell| cell.runs.iter().any(few));
-        // Runs without a p99 do not say that it is beyond the bound.
+        // Runs without a p99 do not show that it is beyond the bound.
         let high = if few(Some(high)) { BEYOND } else { high };
         let wrong = |is_end: bool| if is_end { 1.0 / evidence::ENOUGH } else { 0.0 };
         Found {
             settings: self.settings.to_vec(),
-            // Below the first rate of all no run was made, and what never held is no rate.
+            // Below the first rate of all no run was made, and a bound that was never met has no
+            // rate.
             rate_per_s: (middle >= f64::from(STEP) && tried.iter().any(|tried| tried.1 > 0))
                 .then_some(highest * middle / 100.0),
             runs: self.cells.values().map(|cell| cell.runs.len() as u32).sum(),
@@ -221,17 +224,17 @@ impl<'a> Rates<'a> {
     }
 }
 
-/// Tells whether runs of a cell are planned and not made.
+/// Returns whether runs of a cell are planned and not made.
 fn is_short(cell: &Cell) -> bool {
     (cell.runs.len() as u32) < cell.repeats
 }
 
-/// Runs but the first, for which the rate was chosen.
+/// Returns all runs except the first, for which the rate was chosen.
 fn deciding(cell: &Cell) -> impl Iterator<Item = &CellRun> {
     cell.runs.iter().filter(|run| run.repeat > 1)
 }
 
-/// The middle of the runs' p99; of two the higher one. One that has none is beyond all.
+/// Returns the median of the runs' p99; of two the higher one. A run without a p99 is above all.
 fn median_p99(cell: &Cell) -> Option<u64> {
     let p99 = |run: &CellRun| run.latency_ns.p99.filter(|_| run.failed.is_none());
     let mut all: Vec<u64> = cell.runs.iter().map(|run| p99(run).unwrap_or(u64::MAX)).collect();

@@ -6,9 +6,9 @@ use crate::claim::Claim;
 use crate::wire::{self, Pcie};
 use catalogue::{Catalogue, Kind, Part};
 
-/// Most payload of a packet that root ports of servers use.
+/// Maximum payload of a packet that root ports of servers use, in bytes.
 const PAYLOAD_MAX: u32 = 512;
-/// Header of a packet in flit mode, which has no framing of its own.
+/// Header of a packet in flit mode, which has no framing of its own, in bytes.
 const FLIT_HEADER_BYTES: f64 = 12.0;
 
 pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
@@ -18,7 +18,8 @@ pub(super) fn rules(claim: &Claim, catalogue: &Catalogue) -> Vec<Finding> {
         .collect()
 }
 
-/// Bandwidth cannot exceed the adapters' together. Reads go one way and writes the other.
+/// Checks the bandwidth, which cannot exceed that of all adapters. Reads use one direction and
+/// writes the other.
 fn adapter_bandwidth(claim: &Claim) -> Option<Finding> {
     let (low, value) = moved(claim)?;
     let adapter = claim.adapter?;
@@ -40,7 +41,8 @@ fn adapter_bandwidth(claim: &Claim) -> Option<Finding> {
     Some(finding("adapter-bandwidth", outcome, line).by(kind))
 }
 
-/// Cards move no more than their lanes carry: adapters, or drives that are cards themselves.
+/// Checks that cards transfer no more than their lanes carry: adapters, or drives that are cards
+/// themselves.
 fn cards(claim: &Claim, catalogue: &Catalogue, adapters: bool) -> Option<Finding> {
     let (low, value) = moved(claim)?;
     let (part, count) = match adapters {
@@ -64,13 +66,13 @@ fn cards(claim: &Claim, catalogue: &Catalogue, adapters: bool) -> Option<Finding
     Some(finding("slot", outcome, line))
 }
 
-/// The busier direction's share.
+/// Returns the share of the busier direction.
 fn one_way(claim: &Claim) -> f64 {
     let read = claim.read_share();
     read.max(1.0 - read)
 }
 
-/// A slot as generous as servers have them; `None` for what is not PCI Express.
+/// Returns the most favourable slot of servers; `None` for links other than PCI Express.
 pub(super) fn slot(link: &Part, lanes: u32) -> Option<Pcie> {
     let generation = link.id.strip_prefix("pcie-")?.parse().ok()?;
     Some(Pcie {
@@ -82,7 +84,8 @@ pub(super) fn slot(link: &Part, lanes: u32) -> Option<Pcie> {
     })
 }
 
-/// Payload one way for transfers of `size` bytes: no commands, no completions, whole packets.
+/// Returns the payload in one direction for transfers of `size` bytes: no commands, no completions,
+/// whole packets.
 pub(super) fn payload_bytes_per_s(slot: &Pcie, size: f64) -> f64 {
     let header = if slot.generation >= 6 { FLIT_HEADER_BYTES } else { slot.header_bytes() };
     let packets = (size / f64::from(slot.payload_max)).ceil();

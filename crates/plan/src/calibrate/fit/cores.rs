@@ -8,26 +8,26 @@ use model::fit::{Parameter, least_squares};
 use super::super::{Fitted, Point};
 use catalogue::Kind;
 
-/// CPU seconds of an I/O, linear in its length.
+/// CPU time of an I/O in seconds, linear in its size.
 #[derive(Clone)]
 pub(super) struct Cores {
-    /// Of the command of a read.
+    /// CPU time of a read command.
     pub read_s: f64,
-    /// Of the command of a write.
+    /// CPU time of a write command.
     pub write_s: f64,
-    /// Of each byte.
+    /// CPU time of each byte.
     pub per_byte_s: f64,
-    /// The same with their intervals.
+    /// The same times with their intervals.
     pub fitted: Vec<Fitted>,
 }
 
-/// How much faster a run is than one of the same kind that is as busy, where cores spin; and which
-/// part of the other's cores is as busy.
+/// Minimum ratio of the rates of two equally busy runs of the same kind for cores to spin, and
+/// minimum ratio of their busy cores.
 const FASTER: f64 = 1.5;
 const AS_BUSY: f64 = 0.9;
 
-/// Whether cores are as busy at a much higher rate of the same I/Os: they spin while they wait, and
-/// their time says nothing of what an I/O takes.
+/// Returns whether cores are as busy at a much higher rate of the same I/Os: they spin while they
+/// wait, and their time does not show the CPU time of an I/O.
 fn spin(points: &[&Point]) -> bool {
     let alike = |a: &Point, b: &Point| {
         (a.size_bytes, a.read_share.to_bits(), a.cores, a.drives)
@@ -41,8 +41,8 @@ fn spin(points: &[&Point]) -> bool {
     points.iter().any(|slow| points.iter().any(|fast| alike(slow, fast) && spins(slow, fast)))
 }
 
-/// Of each kind of I/O the run with the least CPU time is taken, which waits least; `None` if CPU
-/// time or the number of cores was not recorded, or if cores spin.
+/// Returns the CPU time of an I/O. For each kind of I/O the run with the lowest CPU time counts,
+/// which waits least; `None` if CPU time or the number of cores was not recorded, or if cores spin.
 pub(super) fn cores(points: &[&Point]) -> Result<Option<Cores>, ModelError> {
     let mut least: BTreeMap<(u32, u64), (f64, f64)> = BTreeMap::new();
     for point in points {

@@ -1,4 +1,4 @@
-//! The parameters of a fit, from the swept settings and the catalogue.
+//! Parameters of a fit, from the swept settings and the catalogue.
 
 use model::device::{Cost, Infinite, Profile, Scatter, Stage, Width};
 use model::fit::{Fit, Parameter};
@@ -10,33 +10,35 @@ use catalogue::{Kind, Part};
 
 /// Upper bound of a time parameter, in seconds.
 const TIME_S_MAX: f64 = 1.0;
-/// Fewest core counts that determine contention, and coherence too: as for `model`'s own fit.
+/// Minimum number of core counts that determine contention, and coherence too: as for `model`'s own
+/// fit.
 const COUNTS: (usize, usize) = (3, 5);
-/// Most coherence: two cores would be as slow as one by a tenth.
+/// Maximum coherence: two cores would be as slow as one by a tenth.
 const COHERENCE_MAX: f64 = 0.1;
-/// The runs determine a parameter if they shrink the catalogue's interval to this share.
+/// Maximum ratio of the runs' interval to the catalogue's for the runs to determine a parameter.
 const TOLD: f64 = 0.9;
-/// Standard deviations of the catalogue beyond which the runs contradict it.
+/// Number of the catalogue's standard deviations beyond which the runs contradict it.
 const CONTRADICTS: f64 = 3.0;
 
 /// The parameters of a fit.
 #[derive(Clone)]
 pub(super) struct Shape {
-    /// With the kind of the figure behind the prior, where there is one.
+    /// Parameters, each with the kind of its prior's figure, if it has a prior.
     parameters: Vec<(&'static str, Parameter, Option<Kind>)>,
     /// CPU time, if it was recorded.
     cores: Option<Cores>,
     cores_max: u32,
-    /// The controller pays for command and bytes, one after the other: no link beside it.
+    /// True if the controller handles command and bytes one after the other, without a separate
+    /// link.
     together: bool,
     /// Remarks for the reader.
     remarks: Vec<String>,
 }
 
-/// Lower bound of the time of a medium: 0 would be a division by zero in the solver.
+/// Lower bound of the time of a medium, in seconds: 0 would be a division by zero in the solver.
 const MEDIUM_S_MIN: f64 = 1e-9;
 
-/// What the points of the fit have in common, and what was swept.
+/// Points of the fit, with their swept settings.
 struct Swept<'a> {
     points: &'a [&'a Point],
 }
@@ -49,13 +51,13 @@ impl Swept<'_> {
         all.len()
     }
 
-    /// Points with reads, or with writes.
+    /// Returns the points with reads, or with writes.
     fn of(&self, reads: bool) -> impl Iterator<Item = &Point> {
         let mine = move |p: &&&Point| if reads { p.read_share > 0.0 } else { p.read_share < 1.0 };
         self.points.iter().filter(mine).copied()
     }
 
-    /// Number of sizes of pure reads, or pure writes: mixes determine less.
+    /// Returns the number of sizes of pure reads, or pure writes: mixes determine less.
     fn lengths(&self, reads: bool) -> usize {
         let share = if reads { 1.0 } else { 0.0 };
         let pure = self.points.iter().filter(|point| point.read_share == share);
@@ -65,12 +67,12 @@ impl Swept<'_> {
         all.len()
     }
 
-    /// Highest I/Os per second of a drive; 0 without any.
+    /// Returns the highest IOPS of a drive; 0 without any.
     fn rate(&self, reads: bool) -> f64 {
         self.of(reads).map(|p| p.iops / f64::from(p.drives)).fold(0.0, f64::max)
     }
 
-    /// Shortest round of a lone I/O, as far as the points tell.
+    /// Returns the shortest response time of a lone I/O, as far as the points show it.
     fn alone_s(&self, reads: bool) -> f64 {
         let alone = self.of(reads).filter(|p| p.outstanding == 1);
         let round = alone.map(|p| f64::from(p.drives) / p.iops).fold(f64::INFINITY, f64::min);
@@ -104,7 +106,7 @@ impl Shape {
         Ok(shape)
     }
 
-    /// The times of the drive: of the runs, and of the catalogue.
+    /// Adds the times of the drive: from the runs, and from the catalogue.
     fn drive(&mut self, swept: &Swept, part: Option<&Part>) {
         for (reads, names, [latency, rate], absent) in [
             (
@@ -137,8 +139,8 @@ impl Shape {
         self.bytes(swept, part);
     }
 
-    /// Time per byte: for reads and writes each if both were run in several sizes, because flash
-    /// seldom takes the same for both.
+    /// Adds the time per byte: for reads and writes each if both were run in several sizes, because
+    /// flash seldom has the same for both.
     fn bytes(&mut self, swept: &Swept, part: Option<&Part>) {
         let most = |points: &mut dyn Iterator<Item = &Point>| {
             points.map(|p| p.iops * f64::from(p.size_bytes)).fold(0.0, f64::max)
@@ -163,7 +165,7 @@ impl Shape {
         }
     }
 
-    /// Contention and coherence of the cores.
+    /// Adds contention and coherence of the cores.
     fn scaling(&mut self, swept: &Swept) {
         if self.cores.is_none() {
             let text = "no CPU time was recorded, or cores spin while they wait: they are not in \
@@ -199,8 +201,8 @@ impl Shape {
         self.parameters.push((name, parameter, None));
     }
 
-    /// The same with one server for command and bytes; `None` if bytes take no time, or runs of
-    /// several drives determine what they share.
+    /// Returns the parameters with one server for command and bytes; `None` if bytes take no time,
+    /// or runs of several drives determine the shared resource.
     pub fn with_one_server(&self, points: &[&Point]) -> Option<Shape> {
         let alone = points.iter().all(|point| point.drives == 1);
         let bytes = self.parameters.iter().any(|(name, ..)| name.ends_with("per_byte_s"));
@@ -210,12 +212,12 @@ impl Shape {
         (alone && bytes).then(|| Shape { together: true, remarks, ..self.clone() })
     }
 
-    /// The parameters to fit.
+    /// Returns the parameters to fit.
     pub fn parameters(&self) -> Vec<Parameter> {
         self.parameters.iter().map(|(_, parameter, _)| parameter.clone()).collect()
     }
 
-    /// The profile of these values.
+    /// Returns the profile of these values.
     pub fn profile(&self, values: &[f64], width: u32) -> Profile {
         let value = |name: &str| {
             let at = self.parameters.iter().position(|(known, ..)| *known == name);
@@ -227,7 +229,7 @@ impl Shape {
         };
         let each = |each_s: f64| Cost { each_s, per_byte_s: 0.0 };
         let (read, write) = times("medium");
-        // A profile needs some time for an operation that was never run.
+        // A profile needs a non-zero time for an operation that was never run.
         let some =
             |own: f64, other: f64| each(if own > 0.0 { own } else { other }.max(MEDIUM_S_MIN));
         let servers = match width {
@@ -237,7 +239,7 @@ impl Shape {
         let mut stages = vec![stage("medium", servers, (some(read, write), some(write, read)))];
         let (read, write) = times("controller");
         let mut controller = stage("controller", Width::Count(1), (each(read), each(write)));
-        // Either one for both, or one for each.
+        // Either one time for both, or one for each.
         let byte = |name| Cost { each_s: 0.0, per_byte_s: value("link.per_byte_s") + value(name) };
         let (read, write) = (byte("link.read.per_byte_s"), byte("link.write.per_byte_s"));
         if self.together {
@@ -261,7 +263,7 @@ impl Shape {
         Profile { name, about, queue_depth: None, calibration: None, stages }
     }
 
-    /// The fitted parameters.
+    /// Returns the fitted parameters.
     pub fn fitted(&self, fit: &Fit) -> Vec<Fitted> {
         let mut all = Vec::new();
         for (index, (name, parameter, kind)) in self.parameters.iter().enumerate() {
@@ -280,7 +282,7 @@ impl Shape {
         all
     }
 
-    /// Remarks on the outcome.
+    /// Returns remarks on the outcome.
     pub fn remarks(&self, fitted: &[Fitted]) -> Vec<String> {
         let mut remarks = self.remarks.clone();
         for Fitted { name, value, prior, .. } in fitted {
@@ -312,15 +314,15 @@ fn stage(name: &str, servers: Width, (read, write): (Cost, Cost)) -> Stage {
     }
 }
 
-/// Prior of the time of an I/O from the rate of a part: its interval is taken as two standard
-/// deviations to either side.
+/// Returns the prior of the time of an I/O from the rate of a part: its interval is assumed to be
+/// two standard deviations on either side.
 fn inverse(part: Option<&Part>, quantity: &str) -> Option<Prior> {
     let known = part?.known(quantity)?;
     let error = ((1.0 / known.low - 1.0 / known.high) / 4.0).max(1e-3 / known.value);
     Some(Prior { mean: 1.0 / known.value, error, kind: known.kind })
 }
 
-/// Latency at depth 1 beyond the service time that delays others.
+/// Returns the latency at depth 1 beyond the service time that delays others.
 fn alone(part: Option<&Part>, latency: &str, rate: &str) -> Option<Prior> {
     let known = part?.known(latency)?;
     let busy = inverse(part, rate).map_or(0.0, |busy| busy.mean);

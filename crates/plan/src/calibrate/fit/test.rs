@@ -1,4 +1,4 @@
-//! A known profile is simulated, and found again.
+//! Simulation of a known profile, and its fit from the results.
 
 use stats::RunResult;
 
@@ -15,7 +15,7 @@ const KNOWN: &str = "name = 'known'\n[[stage]]\nname = 'medium'\nservers = 16\n\
     [[stage]]\nname = 'processor'\nservers = 4\nshared = true\n\
     read = { each_s = 3e-6 }\nwrite = { each_s = 4e-6 }\n";
 
-/// A sweep of the known profile, simulated once for all tests.
+/// Returns a sweep of the known profile, simulated once for all tests.
 fn sweep() -> Vec<Point> {
     static SWEPT: std::sync::OnceLock<Vec<Point>> = std::sync::OnceLock::new();
     let swept = || {
@@ -46,7 +46,7 @@ fn sweep() -> Vec<Point> {
     SWEPT.get_or_init(swept).clone()
 }
 
-/// Whatever the rate, all cores are busy: what an I/O takes of them is what its wait takes.
+/// All cores are busy at any rate: the CPU time of an I/O is that of its wait.
 #[test]
 fn cores_that_spin_are_no_stage() {
     let mut spinning = sweep();
@@ -78,7 +78,7 @@ fn a_known_profile_is_found_again() {
         let off = value / expected - 1.0;
         assert!(off.abs() <= within, "{name}: {value} for {expected}, {off:+.3}; {found:#?}");
     }
-    // Reads keep ten servers busy before the controller limits: more make hardly a difference.
+    // Reads keep ten servers busy before the controller limits: more hardly make a difference.
     assert!(of("medium.servers").value >= 10.0, "{:?}", of("medium.servers"));
     let fitted = found.profile.calibration.as_ref().unwrap();
     assert_eq!((fitted.fitted, fitted.held_out), (21, 11));
@@ -87,7 +87,7 @@ fn a_known_profile_is_found_again() {
     assert!(worst < 0.06, "{worst}");
     assert!(fitted.scatter);
     assert!(found.profile.stages.iter().all(|stage| stage.shape == Scatter::Exponential));
-    // What is written is read again, and simulated with percentiles.
+    // The written profile is read again, and simulated with percentiles.
     let again = Profile::parse(&found.profile.print().unwrap()).unwrap();
     assert_eq!(again, found.profile);
     let result = run(Simulator::of_profile(&again, 1).unwrap(), &workload(4096, 100.0, 8), 0.1);
@@ -136,7 +136,7 @@ fn too_few_or_too_similar_runs_are_refused() {
     let mut other = vec![point.clone(); 9];
     other[3].storage = "tape".to_owned();
     assert!(says(&other).contains("different storage"));
-    // Two depths, and as many parameters as points.
+    // Two queue depths, and as many parameters as points.
     let mut few = vec![point; 6];
     for (index, point) in few.iter_mut().enumerate() {
         point.outstanding = 1 + index as u32;
@@ -159,8 +159,8 @@ fn contention_of_cores_is_found_within_its_interval() {
     for cores in [1, 2, 3, 4, 6, 8, 12, 16] {
         let text = CROWDED.replace("servers = 1\nshared", &format!("servers = {cores}\nshared"));
         let profile = Profile::parse(&text).unwrap();
-        // Four depths, so that another one is held out at each number of cores: without the knee
-        // nothing tells how wide the medium is.
+        // Four queue depths, so that another one is held out at each number of cores: without the
+        // knee nothing shows the width of the medium.
         for outstanding in [1, 4, 16, 64] {
             let simulator = Simulator::of_profile(&profile, 1).unwrap();
             let result = run(simulator, &workload(4096, 100.0, outstanding), 0.02);
@@ -179,14 +179,14 @@ fn contention_of_cores_is_found_within_its_interval() {
     let fitted = found.profile.calibration.as_ref().unwrap();
     assert_eq!((fitted.fitted, fitted.held_out), (21, 11));
     assert!(fitted.held_out_error_percent < 1.0, "{fitted:?}");
-    // A line through three numbers of cores tells no coherence, and says so.
+    // Three numbers of cores do not determine coherence, and the fit reports that.
     let few: Vec<Point> = points.into_iter().filter(|point| point.cores <= 3).collect();
     let found = calibrate("few", "a simulation", &few, None).unwrap();
     assert!(found.parameters.iter().all(|p| p.name != "processor.coherence"));
     assert!(found.remarks.iter().any(|remark| remark.contains("coherence")), "{found:?}");
 }
 
-/// What a catalogue says of a drive: reads of 88 µs and `rate`, writes of 52 µs and 80,000.
+/// Catalogue figures of a drive: reads of 88 µs and `rate`, writes of 52 µs and 80,000.
 fn part(rate: u32) -> Part {
     let figure = |is: &str, value: &str, unit: &str| {
         format!("{{ is = '{is}', value = {value}, unit = '{unit}', kind = 'spec', source = 's' }},")
@@ -216,7 +216,7 @@ fn what_was_not_run_is_as_the_catalogue_has_it() {
     let points = reads();
     let found = calibrate("found", "reads", &points, Some(&part(125_000))).unwrap();
     let of = |name: &str| found.parameters.iter().find(|p| p.name == name).unwrap();
-    // 80,000 a second take 12.5 µs each; a lone write takes the rest of 52 beside.
+    // 80,000 a second take 12.5 µs each; the rest of 52 µs is the medium's time of a lone write.
     for (name, mean, spread) in
         [("controller.write.each_s", 12.5e-6, 0.3126e-6), ("medium.write.each_s", 39.5e-6, 1.3e-6)]
     {
@@ -234,7 +234,7 @@ fn what_was_not_run_is_as_the_catalogue_has_it() {
 #[test]
 fn many_runs_outweigh_the_catalogue() {
     let points = reads();
-    // The data sheet says half of what the drive does.
+    // The data sheet has half the rate of the drive.
     let part = part(62_500);
     let with = |runs: &[Point]| calibrate("found", "reads", runs, Some(&part)).unwrap();
     let of = |found: &Calibrated| {
@@ -259,7 +259,7 @@ fn runs_of_different_origin_do_not_mix() {
     assert!(error.contains("measured and simulated"), "{error}");
 }
 
-/// A medium for all at once, and a controller for one after another: theory is exact.
+/// A parallel medium, and a serial controller: theory is exact.
 const EXACT: &str = "name = 'exact'\n[[stage]]\nname = 'medium'\nservers = 'infinite'\n\
     shape = 'fixed'\nread = { each_s = 20e-3 }\nwrite = { each_s = 20e-3 }\n\
     [[stage]]\nname = 'controller'\nservers = 1\nread = { each_s = 2e-3 }\n";
@@ -284,11 +284,11 @@ fn intervals_hold_the_truth_as_often_as_they_say() {
             assert!((one.value / truth - 1.0).abs() < 0.1, "{one:?}");
         }
     }
-    // Of 100 seeds 100 and 95 do: the controller rests on the two deepest runs.
+    // With 100 seeds 100 and 95 cover it: the controller rests on the two deepest runs.
     assert!(held.iter().all(|held| *held >= 18), "{held:?} of 20");
 }
 
-/// Points that a profile gives without any noise.
+/// Returns points of a profile without any noise.
 fn exactly(profile: &Profile, sizes: &[u32], depths: &[u32]) -> Vec<Point> {
     let mut points = Vec::new();
     for size_bytes in sizes {
@@ -331,7 +331,7 @@ fn one_server_for_command_and_bytes_is_told() {
     let points = exactly(&truth, &[4096, 65536], &[1, 2, 8, 32]);
     let found = calibrate("found", "exact", &points, None).unwrap();
     assert!(found.remarks.iter().any(|remark| remark.contains("one server")), "{found:#?}");
-    // A length between those that were swept.
+    // A size between the swept ones.
     for mut point in exactly(&truth, &[16384], &[1, 8, 32]) {
         let measured = std::mem::take(&mut point.iops);
         let error = model_iops(&found.profile, &point).unwrap() / measured - 1.0;
@@ -348,7 +348,7 @@ fn what_is_in_doubt_is_named_and_weighs_less() {
     let found = calibrate("found", "exact", &points, None).unwrap();
     let named = found.remarks.iter().filter(|remark| remark.contains("repeats differ by 50 %"));
     assert_eq!(named.count(), 2, "{:?}", found.remarks);
-    // A host without time for the load generator measures itself.
+    // A host without CPU time for the load generator measures itself.
     let mut busy = result();
     busy.cpu.host_percent = Some(99.0);
     busy.class = stats::Class::Invalid;
@@ -359,7 +359,7 @@ fn what_is_in_doubt_is_named_and_weighs_less() {
 #[test]
 fn a_fit_that_is_far_off_is_not_usable() {
     let mut points = exactly(&Profile::parse(NAND).unwrap(), &[4096, 65536], &[1, 4, 16, 64]);
-    // Nothing of queues explains these.
+    // No queueing model explains these.
     for (at, point) in points.iter_mut().enumerate() {
         point.iops *= if at % 2 == 0 { 3.0 } else { 0.4 };
     }

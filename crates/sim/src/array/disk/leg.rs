@@ -1,4 +1,4 @@
-//! One leg: its pages, its volatile cache, and what has befallen it.
+//! One leg: its pages, its volatile cache, and its faults.
 
 use super::*;
 
@@ -40,18 +40,18 @@ impl Leg {
         (self.bad, self.spoiled, self.blamed) = (Some(page), true, true);
     }
 
-    /// Whether it does everything that it is asked for.
+    /// Whether the leg serves all requests.
     pub(in super::super) fn is_well(&self) -> bool {
         let refuses = self.refuses.is_some() || self.hung || self.slow;
         !self.is_gone() && !self.sick && !self.full && !refuses
     }
 
-    /// Whether nobody can use it.
+    /// Whether the leg is unreachable.
     pub(in super::super) fn is_gone(&self) -> bool {
         self.dead || self.away
     }
 
-    /// Whether a flush fails that tells of a cache that was lost.
+    /// Whether a flush fails to report a lost cache.
     pub(super) fn tells(&mut self) -> bool {
         let tells = !self.dead && self.losses > self.losses_told.max(self.forgiven);
         if tells {
@@ -68,9 +68,9 @@ impl Leg {
         self.image_marks = self.marks;
     }
 
-    /// Whether its snapshot is older than what it and another leg hold, as far as maps can tell:
-    /// one since which no page was written is the same. Other marks are newer, whatever versions
-    /// say.
+    /// Whether the leg's snapshot is older than its own and another leg's data, as far as maps
+    /// show: a snapshot since which no page was written is not older. Different marks are newer,
+    /// whatever the versions.
     pub(in super::super) fn image_is_before(&self, other: &Leg) -> bool {
         let own = self.image.as_ref().and_then(map_of).map(|page| page.version());
         let newest = map_of(&other.durable).map(|page| page.version());
@@ -79,7 +79,7 @@ impl Leg {
         before || versions.is_some() && self.image_marks != self.marks
     }
 
-    /// Goes back to the snapshot. False if there is none.
+    /// Reverts to the snapshot. False if there is none.
     pub(in super::super) fn roll_back(&mut self) -> bool {
         let Some(image) = self.image.clone() else { return false };
         (self.durable, self.bad, self.rolled) = (image, None, true);
@@ -87,7 +87,7 @@ impl Leg {
         true
     }
 
-    /// Puts the true data back in the place of an older image.
+    /// Replaces an older image with the true data.
     pub(in super::super) fn own_again(&mut self) {
         if let Some(own) = self.own.take() {
             self.durable = own;
@@ -96,7 +96,7 @@ impl Leg {
         }
     }
 
-    /// Whether an older image is in the place of the true data.
+    /// Whether an older image replaces the true data.
     pub(in super::super) fn is_older_image(&self) -> bool {
         self.own.is_some()
     }
@@ -149,14 +149,14 @@ impl Leg {
         self.durable.insert(offset / PAGE, Content::Bytes(bytes));
     }
 
-    /// Fills the space behind an array of `bytes` bytes with old data.
+    /// Fills the space after an array of `bytes` bytes with old data.
     pub(in super::super) fn fill_behind(&mut self, bytes: u64, junk: u64) {
         for page in (DATA_OFFSET + bytes) / PAGE..self.tail() {
             self.durable.insert(page, Content::Value(junk));
         }
     }
 
-    /// Executes a write of a growth, durably, or a part of it.
+    /// Executes a growth's write, durably, or a part of it.
     pub(in super::super) fn grow(
         &mut self,
         step: &volume::array::Step,

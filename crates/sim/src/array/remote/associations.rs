@@ -1,5 +1,5 @@
-//! The NVMe associations of a process. Their admin queues are driven here, as by a thread of the
-//! process; whoever wants one asks again until it is there.
+//! NVMe associations of a process. Their admin queues are driven here, as by a thread of the
+//! process; a volume that needs one asks again until it exists.
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ use crate::net::Side;
 /// Time limit of a shutdown.
 const LEAVING: Nanos = Nanos::from_secs(1);
 
-/// Where a volume asks for its associations, one after the other.
+/// Requests of a volume for its associations, one after the other.
 #[derive(Clone, Default)]
 pub(crate) struct Desk(Arc<Mutex<State>>);
 
@@ -42,12 +42,12 @@ impl Desk {
     }
 }
 
-/// Whether an association is being opened: the caller asks again.
+/// Whether an association is being opened: the caller must retry.
 pub(crate) fn is_under_way(why: &OpenError) -> bool {
     matches!(why, OpenError::Connect { error, .. } if error.kind() == ErrorKind::WouldBlock)
 }
 
-/// An admin queue that is kept; when it is dropped the controller is shut down.
+/// A held admin queue; dropping it shuts the controller down.
 pub(crate) struct Admin(Arc<Mutex<Fate>>);
 
 #[derive(Default)]
@@ -104,13 +104,13 @@ struct Call {
     desk: Desk,
     link: Link<NvmeAdmin>,
     fate: Arc<Mutex<Fate>>,
-    /// The desk waits for it.
+    /// The desk waits for the association.
     is_asked: bool,
     /// Time limit of the shutdown.
     until: Option<Nanos>,
 }
 
-/// All of a process.
+/// All associations of a process.
 pub(crate) struct Associations {
     machine: Shared,
     doors: Doors,
@@ -132,7 +132,7 @@ impl Associations {
         desk
     }
 
-    /// Does what is due.
+    /// Does all work that is due.
     pub(super) fn step(&mut self, now: Nanos) {
         for (leg, desk) in &self.desks {
             let mut state = desk.lock();
@@ -159,7 +159,7 @@ impl Associations {
         self.calls.retain_mut(|call| call.step(machine, now));
     }
 
-    /// When something is due.
+    /// Time at which the next step is due.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let attempts = self.attempts.iter().map(|attempt| attempt.at);
         let calls = self.calls.iter().filter_map(|call| call.link.wake());
@@ -168,7 +168,7 @@ impl Associations {
 }
 
 impl Call {
-    /// Does what is due; false when it has ended.
+    /// Does all work that is due; false when the association has ended.
     fn step(&mut self, machine: &Shared, now: Nanos) -> bool {
         let net = &mut machine.borrow_mut().net;
         let taken = self.link.take(net);
@@ -199,7 +199,7 @@ impl Call {
 }
 
 impl Drop for Associations {
-    /// The process has died: its kernel closes its connections.
+    /// Closes the connections, as the kernel of a dead process does.
     fn drop(&mut self) {
         let net = &mut self.machine.borrow_mut().net;
         self.calls.iter().for_each(|call| net.close(call.link.conn, Side::Client));

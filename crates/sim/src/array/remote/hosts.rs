@@ -1,4 +1,4 @@
-//! The hosts of legs: each runs the real server before one simulated disk.
+//! Hosts of legs: each runs the real server with one simulated disk.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -25,10 +25,10 @@ const MEMORY_BYTES: u64 = 32 << 20;
 pub(crate) const TARGET: &str = "iqn.2026-11.io.sim:leg";
 /// Data that arrive within this time are under way.
 const UNDER_WAY: Nanos = Nanos::from_millis(1);
-/// More turns at one instant mean no progress.
+/// Maximum turns at one instant: more mean no progress.
 const TURNS_MAX: u32 = 10_000;
 
-/// How hosts are reached, by address: the number of the leg.
+/// Network paths to the hosts, by address: the number of the leg.
 #[derive(Clone, Default)]
 pub(crate) struct Doors(Rc<RefCell<Vec<Door>>>);
 
@@ -40,7 +40,7 @@ struct Door {
     listener: Option<u32>,
     /// The network loses everything.
     silent: bool,
-    /// Connections to the host, and those that were cut.
+    /// Connections to the host, including broken ones.
     conns: Vec<usize>,
     cut: Vec<usize>,
 }
@@ -50,12 +50,12 @@ impl Doors {
         address.parse().expect("addresses are numbers of legs")
     }
 
-    /// Whether nobody answers at all.
+    /// Whether the host does not respond at all.
     pub(super) fn is_silent(&self, address: &str) -> bool {
         self.0.borrow()[Doors::at(address)].silent
     }
 
-    /// Connects; `None` if that is refused.
+    /// Connects; `None` if the connection is refused.
     pub(super) fn knock(&self, machine: &Shared, address: &str) -> Option<usize> {
         let leg = Doors::at(address);
         let door = &mut self.0.borrow_mut()[leg];
@@ -107,7 +107,7 @@ impl Hosts {
         hosts
     }
 
-    /// How many there are.
+    /// Number of hosts.
     pub(crate) fn count(&self) -> usize {
         self.servers.len()
     }
@@ -117,7 +117,7 @@ impl Hosts {
         self.protocols[leg]
     }
 
-    /// Starts the server of a leg, if it does not run, and heals its network.
+    /// Starts the server of a leg, if it is not running, and repairs its network.
     pub(crate) fn start(&mut self, leg: usize) {
         self.doors.0.borrow_mut()[leg].silent = false;
         if self.servers[leg].is_some() {
@@ -140,8 +140,8 @@ impl Hosts {
         self.doors.0.borrow_mut()[leg].listener = Some(token);
     }
 
-    /// A leg cannot be reached any more, in one of several ways; with `power` its server dies and
-    /// its cache is lost.
+    /// Makes a leg unreachable, in one of several ways; with `power` its server dies and its cache
+    /// is lost.
     pub(crate) fn lose(&mut self, leg: usize, power: bool) {
         let ways = if power { 1 } else { 4 };
         match self.rng.below(ways) {
@@ -154,7 +154,7 @@ impl Hosts {
         self.disks.borrow_mut().leave(leg, power);
     }
 
-    /// The power of all hosts fails, and those that are not gone start anew.
+    /// Fails the power of all hosts, and restarts those that are not gone.
     pub(crate) fn power_fails(&mut self) {
         let count = self.count();
         (0..count).for_each(|leg| self.kill(leg));
@@ -163,17 +163,17 @@ impl Hosts {
         (0..count).filter(here).collect::<Vec<_>>().into_iter().for_each(|leg| self.start(leg));
     }
 
-    /// The server of a leg dies: its connections are closed, and what its disk had under way has
-    /// been executed, or never will be.
+    /// Kills the server of a leg: its connections are closed, and the I/Os of its disk have been
+    /// executed, or never will be.
     pub(crate) fn kill(&mut self, leg: usize) {
         self.doors.0.borrow_mut()[leg].listener = None;
         self.servers[leg] = None;
         self.disks.borrow_mut().end_all_of(leg);
     }
 
-    /// The network between a leg and all clients fails: each connection breaks for both sides, for
-    /// the client alone, or for nobody. A server that does not see it takes the client for one that
-    /// lives, and works on for it.
+    /// Breaks the network between a leg and all clients: each connection breaks for both sides, for
+    /// the client alone, or for neither. A server that does not see this considers the client
+    /// alive, and continues to work for it.
     fn cut(&mut self, leg: usize) {
         let door = &mut self.doors.0.borrow_mut()[leg];
         let net = &mut self.machine.borrow_mut().net;
@@ -188,9 +188,10 @@ impl Hosts {
         }
     }
 
-    /// The clients' process dies; the servers see it at once, later, or after all that it had sent.
-    /// Where the network had lost a connection before, its kernel has told them by now: a server
-    /// that still takes a dead process for one that lives would let the next one in at once.
+    /// Kills the clients' process; the servers see its end at once, later, or after all data that
+    /// it had sent. If the network had lost a connection before, the client's kernel has notified
+    /// the servers by now: a server that still considers a dead process alive would let the next
+    /// one in at once.
     pub(crate) fn client_dies(&mut self) {
         let mut doors = self.doors.0.borrow_mut();
         let net = &mut self.machine.borrow_mut().net;
@@ -204,7 +205,7 @@ impl Hosts {
         }
     }
 
-    /// The network delivers what has arrived by now, and servers do what is due.
+    /// Delivers the data that have arrived by now, and runs the servers' due work.
     pub(crate) fn step(&mut self, now: Nanos) -> Result<(), String> {
         self.machine.borrow_mut().net.now = now;
         self.disks.borrow_mut().now = now;
@@ -235,7 +236,7 @@ impl Hosts {
         due || net.next_arrival().is_some_and(|at| at <= net.now + UNDER_WAY)
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     pub(crate) fn next(&self) -> Option<Nanos> {
         let arrival = self.machine.borrow().net.next_arrival();
         let servers = self.servers.iter().flatten();

@@ -22,16 +22,17 @@ use super::story::Over;
 use crate::link::Link;
 use crate::net::Side;
 
-/// How long the opening of a volume waits for its target.
+/// Maximum time for which the opening of a volume waits for its target.
 const OPENING: Nanos = Nanos::from_secs(20);
-/// Graces, of which a story has one. After that long a leg that hangs leaves its array, or not.
+/// Grace periods, one per story. After this time a hung leg fails in its array, or not.
 const GRACES_SECONDS: [u32; 3] = [2, 8, 24];
-/// Disks are late by less than the grace: time helps against nothing else.
+/// Difference between the grace period and the maximum delay of disks: a grace period resolves only
+/// shorter delays.
 const MARGIN: Nanos = Nanos::from_millis(500);
-/// A leg that would reconnect by itself, deep inside.
+/// A nested leg that would reconnect by itself.
 const NESTED: &str = "stripe:64k(nbd://a/x,mirror(nbd://b/x,nbd://c/x?reconnect=30s))";
 
-/// A volume of a process: what its lanes share.
+/// A volume of a process: state shared by its lanes.
 enum Leg {
     Iscsi(Arc<Facts<IscsiDial>>),
     Nbd(Arc<Facts<NbdUri>>),
@@ -49,7 +50,7 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    /// A process that has opened nothing yet. The options of its sessions are all the same.
+    /// A process without open volumes. All its sessions have the same options.
     pub(crate) fn new(hosts: &Hosts, session: &Session) -> Client {
         let core = ClientCore::new(&hosts.machine, &hosts.doors, Pool::new(256, 64));
         let legs = (0..hosts.count()).map(|_| None).collect();
@@ -62,8 +63,8 @@ impl Client {
         }
     }
 
-    /// Opens the volume of a leg. What its target tells; `None` if it does not answer in time.
-    /// `go_on` lets the disks work.
+    /// Opens the volume of a leg. Returns the properties that its target reports; `None` if the
+    /// target does not answer in time. `go_on` lets the disks work.
     pub(crate) fn open(
         &self,
         hosts: &mut Hosts,
@@ -80,7 +81,8 @@ impl Client {
         Ok(learned)
     }
 
-    /// A leg that cannot be reached is what its target once said. An association cannot be assumed.
+    /// Assumes the properties that an unreachable leg's target reported earlier. An NVMe
+    /// association cannot be assumed.
     pub(crate) fn assume(&self, hosts: &Hosts, leg: usize, learned: &Learned) {
         self.legs.borrow_mut()[leg] = match hosts.protocol(leg) {
             Protocol::NvmeTcp => None,
@@ -124,7 +126,7 @@ impl Client {
         self.legs.borrow().iter().any(Option::is_none)
     }
 
-    /// The process has looked at what the target of a leg holds that said this.
+    /// Records that the process has checked the data of the target with these properties.
     pub(crate) fn looked(&self, leg: usize, learned: &Learned) {
         match &self.legs.borrow()[leg] {
             Some(Leg::Iscsi(facts)) => facts.look_at(learned.instance),
@@ -143,12 +145,12 @@ impl Client {
         })
     }
 
-    /// Does what is due beside lanes.
+    /// Does all work that is due outside lanes.
     pub(crate) fn step(&self, now: Nanos) {
         self.associations.borrow_mut().step(now);
     }
 
-    /// When something is due beside lanes.
+    /// Time at which work is due outside lanes.
     pub(crate) fn wake(&self) -> Option<Nanos> {
         self.associations.borrow().wake()
     }
@@ -170,20 +172,20 @@ pub(crate) fn session(seed: u64) -> Session {
     Session { grace_seconds: Some(GRACES_SECONDS[drawn as usize]), ..Session::default() }
 }
 
-/// The same for legs, which reconnect only if the array lets one in that does.
+/// Session of a leg, which reconnects only if an array accepts reconnecting legs.
 pub(crate) fn leg_session(seed: u64) -> Session {
     let nested = NESTED.parse().expect("it is a URI");
     let reconnects = volume::array::suit("a", &[nested]).is_ok();
     Session { reconnect_seconds: reconnects.then_some(30), ..session(seed) }
 }
 
-/// How late disks are at the latest.
+/// Maximum delay of the disks.
 pub(crate) fn latest(session: &Session) -> Nanos {
     let grace = Nanos::from_secs(session.grace_seconds.map_or(0, u64::from));
     Nanos(grace.0 - MARGIN.0)
 }
 
-/// The protocols of so many legs.
+/// Protocols of `legs` legs.
 pub(crate) fn protocols(over: Over, legs: usize) -> Vec<Protocol> {
     let protocol = |leg: usize| match over {
         Over::Nothing | Over::Iscsi => Protocol::Iscsi,
@@ -196,7 +198,7 @@ pub(crate) fn protocols(over: Over, legs: usize) -> Vec<Protocol> {
 }
 
 impl Hosts {
-    /// Asks the target of a leg for its properties, as a process does that opens it. `None` if the
+    /// Queries the properties of a leg's target, like a process that opens the leg. `None` if the
     /// target does not answer in time. `go_on` lets the disks work.
     fn learn<D: Dial>(
         &mut self,

@@ -17,10 +17,10 @@ use crate::net::{Side, bytes_of};
 
 /// Bytes taken at once: less than a write, so that reactions fall between parts.
 const CHUNK_BYTES: usize = 3 << 10;
-/// How soon an attempt is answered, and when one is given up that nobody answers.
+/// Time after which an attempt is answered, and after which an unanswered one fails.
 pub(super) const ANSWERED: Nanos = Nanos(40_000);
 pub(super) const UNANSWERED: Nanos = Nanos::from_secs(5);
-/// How often a new association is looked for, and for how long.
+/// Poll interval for a new association, and the time limit.
 const LOOK: Nanos = Nanos::from_millis(5);
 const FINDING: Nanos = Nanos::from_secs(20);
 
@@ -152,7 +152,7 @@ impl Drop for ClientSocket {
     }
 }
 
-/// A connection that no lane has yet. One that is dropped stays open: nobody notices.
+/// A connection that no lane has yet. A dropped one stays open: nobody notices.
 pub(crate) struct ClientStream(usize);
 
 impl ReactorStream for ClientStream {

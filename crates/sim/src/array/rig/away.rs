@@ -1,4 +1,4 @@
-//! Legs on hosts of their own: what the rig does with the network.
+//! Legs on separate hosts: the rig's use of the network.
 
 use super::super::remote::{Client, Hosts, latest, leg_session, protocols};
 use super::super::story::Over;
@@ -6,11 +6,11 @@ use super::*;
 use volume::Session;
 use volume::remote::Learned;
 
-/// The hosts of the legs, and what a process knows of them.
+/// Hosts of the legs, and the properties of their targets known to a process.
 pub(super) struct Away {
     hosts: Hosts,
     session: Session,
-    /// Properties that each target told last.
+    /// Properties that each target reported last.
     learned: Vec<Option<Learned>>,
     client: Option<Client>,
 }
@@ -26,18 +26,18 @@ impl Away {
         Some(Away { hosts, session, learned: vec![None; legs], client: None })
     }
 
-    /// How late disks are at the latest.
+    /// Maximum delay of the disks.
     pub(super) fn latest(&self) -> Nanos {
         latest(&self.session)
     }
 
-    /// Lanes of the process that is open.
+    /// Lanes of the open process.
     pub(super) fn lanes(&self) -> Rc<dyn Fn(usize) -> Option<Box<dyn Lane>>> {
         let client = self.client.clone().expect("a process is there");
         Rc::new(move |leg| client.lane(leg))
     }
 
-    /// A leg can be reached again.
+    /// Makes a leg reachable again.
     pub(super) fn start(&mut self, leg: usize) {
         self.hosts.start(leg);
     }
@@ -54,7 +54,7 @@ impl Away {
 }
 
 impl Run {
-    /// The legs that a new process reaches; over a network those whose targets answer.
+    /// Legs that a new process reaches; over a network those whose targets answer.
     pub(super) fn reach(&mut self) -> Result<u32, String> {
         let here = |world: &Shared, leg: usize| !world.borrow().legs[leg].is_gone();
         let mut reached =
@@ -81,7 +81,7 @@ impl Run {
         Ok(reached)
     }
 
-    /// The network and the servers go on.
+    /// Advances the network and the servers.
     pub(super) fn network(&mut self) -> Result<(), String> {
         self.before_the_network();
         if let Some(away) = &mut self.away {
@@ -97,28 +97,28 @@ impl Run {
         }
     }
 
-    /// How long to wait when nothing is under way. Connections that are lost silently are noticed
-    /// after half a minute.
+    /// Time to wait when nothing is under way. Silently lost connections are noticed after half a
+    /// minute.
     pub(super) fn pause(&self) -> Nanos {
         Nanos::from_millis(if self.away.is_some() { 200 } else { 50 })
     }
 
     /// Time after a resync until the map is clean. A region stays dirty while a leg that is out may
-    /// still execute a write of it, which it does until its connection counts as lost; and a
-    /// connection that is lost unseen is noticed by what is to clean the map.
+    /// still execute a write of the region, until its connection counts as lost; and an unnoticed
+    /// loss of a connection is detected by the I/O that cleans the map.
     pub(super) fn quiet(&self) -> Nanos {
         let lost = proto::IO_TIMEOUT;
         if self.away.is_some() { QUIET + QUIET + lost + lost } else { QUIET }
     }
 
-    /// When the network or a server does something next.
+    /// Time of the next event of the network or a server.
     pub(super) fn next_arrival(&self) -> Option<Nanos> {
         let away = self.away.as_ref()?;
         let client = away.client.as_ref().and_then(Client::wake);
         away.hosts.next().into_iter().chain(client).min()
     }
 
-    /// The server of a leg dies.
+    /// Kills the server of a leg.
     pub(super) fn stop_server(&mut self, leg: usize) {
         if let Some(away) = &mut self.away {
             away.hosts.kill(leg);
@@ -134,7 +134,7 @@ impl Run {
         }
     }
 
-    /// The process is gone, with the power of all hosts or alone.
+    /// Ends the process, with the power of all hosts or alone.
     pub(super) fn process_died(&mut self) {
         let Some(away) = &mut self.away else { return };
         away.client = None;

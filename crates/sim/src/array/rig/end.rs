@@ -7,8 +7,8 @@ use super::super::disk::{Content, PAGE};
 use super::{Away, PLACES, ROUNDS, Run};
 
 impl Run {
-    /// All legs return and are resynced; all data is read from each of them, and again after a
-    /// crash.
+    /// Ends a story: all legs return and are resynced; all data is read from each of them, and
+    /// again after a crash.
     pub(super) fn end(&mut self) -> Result<(), String> {
         self.own_again();
         (0..self.legs).for_each(|leg| self.bring_back(leg));
@@ -37,8 +37,8 @@ impl Run {
         Ok(())
     }
 
-    /// An array whose last leg came back as an older image waits for its user, who opens it again.
-    /// So does one that was opened without a leg.
+    /// Reopens an array whose last leg returned as an older image, which requires the user, or one
+    /// that was opened without a leg.
     fn open_anew(&mut self) -> Result<(), String> {
         self.sync(Nanos::from_secs(30), false)?;
         let process = self.process.as_ref().expect("it is open");

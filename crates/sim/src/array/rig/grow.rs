@@ -46,7 +46,7 @@ impl Run {
         PLACES.iter().filter(|place| **place + PAGE <= self.bytes).count()
     }
 
-    /// The process is gone, and the array is grown offline, with at most this many writes.
+    /// Kills the process, and grows the array offline, with at most this many writes.
     pub(super) fn grow(&mut self, writes: u32) -> Result<(), String> {
         self.kill();
         let (assembly, found) = self.assemble()?;

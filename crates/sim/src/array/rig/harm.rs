@@ -1,4 +1,4 @@
-//! Harm to legs, and what may be lost by it.
+//! Faults of legs, and the losses they may cause.
 
 use super::*;
 
@@ -32,7 +32,7 @@ impl Run {
 
     /// Something befalls a leg.
     pub(super) fn harm(&mut self, leg: usize, step: Step) {
-        // Another leg may get everything that was ever written.
+        // Another leg may get all data ever written.
         self.touched = self.ever;
         let power = matches!(step, Step::Lose(_));
         let blocks = self.blocks() as u64;
@@ -51,12 +51,12 @@ impl Run {
             Step::Refuse(_) => {
                 let fault = REFUSALS[world.rng.below(REFUSALS.len() as u64) as usize];
                 (world.legs[leg].refuses, world.legs[leg].blamed) = (Some(fault), true);
-                // Protocols have fewer words: a read that is refused may count as a bad page.
+                // Protocols have fewer error codes: a refused read may count as a bad page.
                 world.legs[leg].spoiled |= self.away.is_some();
             }
             Step::Hang(_) => {
                 (world.legs[leg].hung, world.legs[leg].blamed) = (true, true);
-                // The server fails a read in the end like one of a bad page, which is repaired.
+                // The server finally fails such a read like one of a bad page, which is repaired.
                 world.legs[leg].spoiled |= self.away.is_some();
             }
             Step::Slow(_) => {
@@ -73,7 +73,7 @@ impl Run {
         self.lose(power);
     }
 
-    /// The model takes note of what no leg has any more.
+    /// Updates the model for data that no leg has any more.
     fn lose(&mut self, power: bool) {
         let world = self.world.borrow();
         // Without a leg that has everything, a leg that lost data may become the authority:
@@ -86,8 +86,8 @@ impl Run {
         if (0..self.legs).any(good) {
             return;
         }
-        // It is told once, also where others are in by then, which were copied from that leg. Over
-        // a network nobody can know whether anything is lost.
+        // The loss is reported once, also if other legs are in by then, which were copied from that
+        // leg. Over a network nobody can know whether anything is lost.
         self.untold += usize::from(power || self.away.is_some());
         if (0..self.legs).any(rolled) {
             self.model.iter_mut().for_each(|block| block.lost_all(world.time));
@@ -110,7 +110,7 @@ impl Run {
         }
     }
 
-    /// All legs have their own data.
+    /// Replaces older images on legs with their own data.
     pub(super) fn own_again(&mut self) {
         let older = |leg: &usize| self.world.borrow().legs[*leg].is_older_image();
         for leg in (0..self.legs).filter(older).collect::<Vec<_>>() {
@@ -137,8 +137,8 @@ impl Run {
         }
     }
 
-    /// A leg goes back to its snapshot, if another one has all data: that none is left that has
-    /// them is nothing that an array could know, unless it has the leg open.
+    /// Reverts a leg to its snapshot, if another one has all data: an array could not detect the
+    /// loss of the only copy, unless the leg is open.
     pub(super) fn roll_back(&mut self, leg: usize) {
         let process = self.process.as_ref().expect("it is open");
         if process.array.in_it() == 1 << leg && process.keeper.recorded() == 1 << leg {
@@ -160,7 +160,7 @@ impl Run {
         if self.world.borrow_mut().roll_back(leg) {
             self.truth &= !(1 << leg);
             if self.bytes > BYTES {
-                // The leg may have to get the grown part, though nothing was written there.
+                // The leg may need the grown part, although no data were written there.
                 self.ever = [true; REGIONS];
             }
             self.touched = self.ever;

@@ -1,4 +1,4 @@
-//! What becomes of I/Os when trouble is over: they succeed again, and soon.
+//! Recovery of I/Os after faults: they succeed again, and soon.
 
 use block::{Fault, Nanos, Op};
 
@@ -10,11 +10,11 @@ const RETURNS: Nanos = Nanos::from_secs(120);
 /// Time between attempts to write.
 const AGAIN: Nanos = Nanos::from_millis(500);
 
-/// Connections that may have been lost unseen, since they had nothing to do: an I/O of a client
-/// notices, and fails where it has no other leg.
+/// Idle connections whose loss may be unnoticed: an I/O of a client notices it, and fails if there
+/// is no other leg.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unseen {
-    /// The array's own connection: writes fail whose regions are to be marked.
+    /// The array's own connection: writes that need to mark regions fail.
     marks: Lost,
     /// Connections of clients.
     answers: Lost,
@@ -26,7 +26,7 @@ enum Lost {
     #[default]
     No,
     Perhaps,
-    /// An I/O noticed it then.
+    /// An I/O noticed the loss at this time.
     Since(Nanos),
 }
 
@@ -36,7 +36,7 @@ impl Unseen {
         (self.marks, self.answers) = (Lost::Perhaps, Lost::Perhaps);
     }
 
-    /// A leg can be reached again: what was noticed before ends soon.
+    /// Notes that a leg is reachable again: noticed losses end soon.
     pub(super) fn heals(&mut self) {
         for lost in [&mut self.marks, &mut self.answers] {
             if let Lost::Since(_) = lost {
@@ -52,7 +52,8 @@ impl Unseen {
         }
     }
 
-    /// Whether an I/O on the last leg may fail, as it notices a loss or does so soon after another.
+    /// Whether an I/O on the last leg may fail, because it notices a loss, or soon after another
+    /// I/O did.
     pub(super) fn excuses(&mut self, now: Nanos, op: Op, fault: Fault) -> bool {
         let changes = matches!(op, Op::Write | Op::Trim | Op::WriteZeroes);
         let lost = match fault {
@@ -72,7 +73,7 @@ impl Unseen {
 }
 
 impl Run {
-    /// An I/O must not fail while a good leg is in.
+    /// Checks a failed I/O: it must not fail while a good leg is in.
     pub(super) fn may_fail(&mut self, asked: &Asked, fault: Fault) -> Result<(), String> {
         let world = self.world.borrow();
         let in_it = self.process.as_ref().map_or(0, |process| process.array.in_it());
@@ -93,8 +94,8 @@ impl Run {
         Err(format!("{:?} fails, {fault}, though leg {leg} is good", asked.op))
     }
 
-    /// All legs are good: writes succeed again within a time, unless the array has said that they
-    /// will not.
+    /// Checks that writes succeed again within a time limit when all legs are good, unless the
+    /// array has reported that they will not.
     pub(super) fn writes_go_on(&mut self) -> Result<(), String> {
         let end = self.now + RETURNS;
         loop {
@@ -113,8 +114,8 @@ impl Run {
         }
     }
 
-    /// Whether the last leg came back as an older image, for which I/Os fail until the array is
-    /// opened again.
+    /// Whether the last leg returned as an older image, for which I/Os fail until the array is
+    /// reopened.
     pub(super) fn has_older_image(&self) -> bool {
         let process = self.process.as_ref().expect("it is open");
         let words = process.array.words().unwrap_or_default();

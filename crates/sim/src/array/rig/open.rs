@@ -1,4 +1,4 @@
-//! Opening the array, as a process does that was started anew.
+//! Opening of the array by a restarted process.
 
 use super::*;
 
@@ -22,7 +22,7 @@ impl Run {
         Ok(found)
     }
 
-    /// The assembly without legs that hold an older image, and the maps of those that are in.
+    /// Assembly without legs that hold an older image, and the maps of those that are in.
     pub(super) fn with_maps(
         &self,
         mut assembly: Assembly,
@@ -33,8 +33,8 @@ impl Run {
         Ok((assembly, maps))
     }
 
-    /// Opens it as a careful user does: lost legs are given up only if a leg is left that has
-    /// everything and that no other leg went on without; otherwise all are brought back.
+    /// Assembles the array like a careful user: lost legs are left out only if a remaining leg has
+    /// everything and no other leg was used without it; otherwise all are brought back.
     pub(super) fn assemble(&mut self) -> Result<(Assembly, Vec<(usize, Found)>), String> {
         for tries in 0.. {
             let found = self.found()?;
@@ -47,7 +47,7 @@ impl Run {
                 Err(_) => {}
             }
             if let Ok(assembly) = assemble("a", &legs, &[], true) {
-                // The user sees to it that nothing goes on where a leg is given up.
+                // The user makes sure that an excluded leg is not used elsewhere.
                 let there = |leg: &usize| found.iter().any(|(here, _)| here == leg);
                 (0..self.legs).filter(|leg| !there(leg)).for_each(|leg| self.stop_server(leg));
                 let here = assembly.newest.in_state(LegState::In) & !assembly.missing;
@@ -62,7 +62,7 @@ impl Run {
         unreachable!("the last try ends it")
     }
 
-    /// The newest generation on any leg, lost ones included.
+    /// Newest generation on any leg, including lost ones.
     pub(super) fn newest(&self) -> Generation {
         let world = self.world.borrow();
         let copies =

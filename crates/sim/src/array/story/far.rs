@@ -1,4 +1,4 @@
-//! Stories that matter where data are on other hosts: what lost connections left behind.
+//! Stories for data on other hosts: leftovers of lost connections.
 
 use block::Rng;
 
@@ -8,7 +8,7 @@ use super::{BLOCKS, KINDS, Step};
 const WITHOUT_ARRAY: [u64; KINDS] =
     [6, 4, 1, 4, 3, 2, 2, 1, 1, 1, 4, 2, 2, 3, 0, 0, 1, 1, 1, 0, 0, 0, 2, 6];
 
-/// A short story of an array: one or two of the known ones, and few other steps.
+/// Draws a short story of an array: one or two of the known ones, and few other steps.
 pub(super) fn short(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let mut steps = some(rng, &Step::weights, legs);
     for _ in 0..1 + rng.below(2) {
@@ -57,7 +57,7 @@ fn write(rng: &mut Rng, block: usize) -> Step {
 fn left_behind(rng: &mut Rng, leg: usize, block: usize) -> Vec<Step> {
     let mut steps = Vec::new();
     if rng.below(2) == 0 {
-        // Its region is marked by then.
+        // When the leg slows down, the block's region is marked already.
         steps.extend([write(rng, block), Step::Rest]);
     }
     steps.extend([Step::Slow(leg), write(rng, block)]);
@@ -69,7 +69,7 @@ fn left_behind(rng: &mut Rng, leg: usize, block: usize) -> Vec<Step> {
     steps
 }
 
-/// A newer write of the block, which must stay: until the older one has been executed.
+/// A newer write of the block, whose data must stay after the older one is executed.
 fn written_anew(rng: &mut Rng, block: usize) -> Vec<Step> {
     let mut steps = vec![write(rng, block)];
     if rng.below(3) > 0 {
@@ -79,7 +79,7 @@ fn written_anew(rng: &mut Rng, block: usize) -> Vec<Step> {
     steps
 }
 
-/// A leg is cut off while it works on a write, and joins again.
+/// A leg is disconnected while it executes a write, and joins again.
 fn rejoined(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (leg, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = vec![Step::Whole];
@@ -89,8 +89,8 @@ fn rejoined(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// A leg takes so long for a write that it leaves, and joins again on a connection beside the one
-/// that still waits.
+/// A leg takes so long for a write that it fails, and is re-added on a new connection while the old
+/// one still waits.
 fn haunted(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (leg, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = vec![Step::Whole];
@@ -101,7 +101,7 @@ fn haunted(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// The only leg is cut off while it works on a write, and a newer one follows.
+/// The only leg is disconnected while it executes a write, and a newer one follows.
 fn overtaken(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (stays, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = Vec::new();
@@ -116,7 +116,7 @@ fn overtaken(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// The process dies while a leg works on a write, and the next one writes anew.
+/// The process dies while a leg executes a write, and the next process writes the block again.
 fn outlived(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (leg, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = left_behind(rng, leg, block);
@@ -128,7 +128,7 @@ fn outlived(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// A leg is exchanged for an older image between the look at it and the first connections.
+/// A leg is replaced with an older image between its check and the first connections.
 fn exchanged(rng: &mut Rng, legs: u64) -> Vec<Step> {
     let (leg, block) = (rng.below(legs) as usize, any_block(rng));
     let mut steps = vec![write(rng, block), Step::Rest, Step::Snap(leg)];
@@ -142,7 +142,7 @@ fn exchanged(rng: &mut Rng, legs: u64) -> Vec<Step> {
     steps
 }
 
-/// The server loses its cache, and comes back.
+/// The server loses its cache, and returns.
 fn forgotten(rng: &mut Rng) -> Vec<Step> {
     let block = any_block(rng);
     let mut steps = vec![write(rng, block), Step::Rest];

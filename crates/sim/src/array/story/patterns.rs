@@ -5,7 +5,7 @@ use block::Rng;
 use super::{BLOCKS, Step};
 
 impl Step {
-    /// A leg leaves, misses writes, returns, and meets trouble during or just after its resync.
+    /// A leg fails, misses writes, returns, and has faults during or just after its resync.
     pub(super) fn back(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let (leg, other) = (rng.below(legs) as usize, rng.below(legs) as usize);
         let (block, fua) = (rng.below(BLOCKS as u64) as usize, rng.below(2) == 0);
@@ -30,14 +30,14 @@ impl Step {
     }
 
     /// A leg returns and dies about when it is recorded as in, before a durable write reaches it;
-    /// after a crash it is back, and a leg with all data leaves. For the beginning of a story, with
-    /// all legs in.
+    /// after a crash it is back, and a leg with all data fails. For the start of a story, with all
+    /// legs in.
     pub(super) fn enter(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let leg = rng.below(legs) as usize;
         let other = (leg + 1) % legs as usize;
         let block = rng.below(BLOCKS as u64) as usize;
         let goes = [Step::Fill(other), Step::Fail(other)][rng.below(2) as usize];
-        // Legs that have left before the first write have no say after the crash.
+        // Legs that failed before the first write do not count after the crash.
         let away = (0..legs as usize).filter(|one| ![leg, other].contains(one)).map(Step::Fail);
         away.chain([
             Step::Fail(leg),
@@ -56,8 +56,8 @@ impl Step {
         .collect()
     }
 
-    /// A leg goes back to a snapshot, at once or after other legs have written on; in the middle of
-    /// anything. Twice, sometimes.
+    /// A leg reverts to a snapshot, at once or after more writes to other legs; at any time, and
+    /// sometimes twice.
     pub(super) fn older(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let leg = rng.below(legs) as usize;
         let block = rng.below(BLOCKS as u64) as usize;
@@ -79,8 +79,8 @@ impl Step {
         steps
     }
 
-    /// All legs but one leave, and that one loses its cache, or comes back as an older image, and
-    /// maybe as itself. A flush after it must tell.
+    /// All legs but one fail, and the remaining one loses its cache, or returns as an older image,
+    /// and maybe as itself. A later flush must report the loss.
     pub(super) fn silent(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let stays = rng.below(legs) as usize;
         let block = rng.below(BLOCKS as u64) as usize;
@@ -91,7 +91,7 @@ impl Step {
         steps.extend([write(rng), Step::Rest]);
         steps.push([Step::Lose(stays), Step::Roll(stays)][rng.below(2) as usize]);
         steps.extend([Step::Go(rng.below(20) as u32), Step::Return(stays)]);
-        // A connection is made anew at once, or after a while.
+        // A connection is re-established at once, or after a while.
         steps.push([Step::Go(rng.below(60) as u32), Step::Whole][rng.below(2) as usize]);
         steps.extend([Step::Read(block), Step::Read(3 - block), Step::Rest]);
         steps.extend([Step::Flush, Step::Rest, Step::Read(block), Step::Rest, Step::Crash]);
@@ -99,8 +99,8 @@ impl Step {
         steps
     }
 
-    /// A crash leaves legs that differ; what was read from the first is read from the others, while
-    /// one of them is made equal slowly.
+    /// A crash leaves legs that differ; data read from the first are read from the others, while
+    /// one of them is slowly resynced.
     pub(super) fn unequal(rng: &mut Rng) -> Vec<Step> {
         let block = rng.below(BLOCKS as u64) as usize;
         let mut steps = vec![Step::Write { block, long: false, fua: true }, Step::Rest];
@@ -111,8 +111,8 @@ impl Step {
         steps
     }
 
-    /// A leg whose writes come late leaves, or loses its connections, and comes in again while they
-    /// are still to be executed; what is written then must stay.
+    /// A leg with late writes fails, or loses its connections, and is re-added while these writes
+    /// may still be executed; data written then must stay.
     pub(super) fn late(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let leg = rng.below(legs) as usize;
         let block = rng.below(BLOCKS as u64) as usize;
@@ -129,7 +129,7 @@ impl Step {
         steps
     }
 
-    /// Legs are compared, and made equal, while they are written.
+    /// Legs are compared and repaired during writes.
     pub(super) fn compared(rng: &mut Rng) -> Vec<Step> {
         let mut steps = vec![Step::Whole];
         for _ in 0..12 {
@@ -147,7 +147,8 @@ impl Step {
         steps
     }
 
-    /// Durable data, all legs but one leave, and that one must have the data after a crash.
+    /// Durable data, then all legs but one fail, and the remaining one must have the data after a
+    /// crash.
     pub(super) fn last(rng: &mut Rng, legs: u64) -> Vec<Step> {
         let stays = rng.below(legs);
         let (block, other) = (rng.below(BLOCKS as u64) as usize, rng.below(BLOCKS as u64) as usize);

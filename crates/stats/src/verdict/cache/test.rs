@@ -1,5 +1,5 @@
-//! Planted caches of known size before drives of known times, and the same drives without one, on
-//! quiet and on busy hosts.
+//! Planted caches of known size in front of drives with known latencies, and the same drives
+//! without one, on quiet and on busy hosts.
 
 use block::Rng;
 
@@ -8,21 +8,20 @@ use super::*;
 mod busy;
 
 const GIB: u64 = 1 << 30;
-/// Places of a probe.
+/// Offsets of a probe.
 const PLACES: usize = 64;
 /// Runs of each situation.
 const SEEDS: u64 = 200;
-/// Round trips of the tests' connections, and of a program behind them, in nanoseconds.
+/// Round trips of the tests' connections, and of a program on the other end, in nanoseconds.
 const WIRE_NS: u64 = 30_000;
 const PROGRAM_NS: u64 = 45_000;
 
-/// What a read of a medium takes, in nanoseconds: at least, and beyond that about so much, by a
-/// factor that varies.
+/// Read latency of a medium, in nanoseconds: a minimum plus a mean that a random factor multiplies.
 #[derive(Clone, Copy)]
 struct Medium {
     least_ns: f64,
     mean_ns: f64,
-    /// Standard deviation of its logarithm.
+    /// Standard deviation of the logarithm of that factor.
     varies: f64,
 }
 
@@ -33,7 +32,7 @@ const XPOINT: Medium = Medium { least_ns: 6_000.0, mean_ns: 4_000.0, varies: 0.1
 const DRAM: Medium = Medium { least_ns: 2_000.0, mean_ns: 2_000.0, varies: 0.3 };
 
 impl Medium {
-    /// This medium behind a connection, and a program that takes `program_ns`.
+    /// Returns this medium behind a connection and a program that takes `program_ns`.
     fn far(self, program_ns: u64) -> Medium {
         Medium { least_ns: self.least_ns + (WIRE_NS + program_ns) as f64, ..self }
     }
@@ -46,16 +45,16 @@ impl Medium {
 
 const REMOTE: Below = Below::Remote { wire_ns: Some(WIRE_NS), program_ns: Some(PROGRAM_NS) };
 
-/// A volume, the cache before it, and the host that reads it.
+/// A volume, the cache in front of it, and the host that reads it.
 #[derive(Clone, Copy)]
 struct Situation {
     medium: Medium,
     below: Below,
-    /// What a read takes that the cache answers; `None` without a cache.
+    /// Latency of a read that the cache answers; `None` without a cache.
     cache: Option<Medium>,
-    /// Part of what is used that the cache holds before and after the run.
+    /// Share of the used range that the cache holds before and after the run.
     held: [f64; 2],
-    /// How often a read waits for a processor, 0 to 1: then for milliseconds.
+    /// Share of reads that wait for a CPU, for milliseconds, 0 to 1.
     busy: f64,
 }
 
@@ -88,7 +87,7 @@ impl Situation {
     }
 
     fn cached(&self, seed: u64) -> Cached {
-        // A queue makes reads of a job longer.
+        // A queue makes reads of a job slower.
         let mut rng = Rng::new(seed, 26);
         let mut all: Vec<u64> = (0..99).map(|_| self.read(self.held[1], &mut rng) * 4).collect();
         all.sort_unstable();
@@ -101,7 +100,7 @@ impl Situation {
         }
     }
 
-    /// How many of the seeds come to each of pass, unknown and warn.
+    /// Returns the number of seeds that result in pass, unknown and warn.
     fn come_to(&self) -> [u64; 3] {
         let of = |seed| self.cached(seed).judge().0;
         let count = |verdict| (0..SEEDS).filter(|seed| of(*seed) == verdict).count() as u64;
@@ -109,7 +108,7 @@ impl Situation {
     }
 }
 
-/// Media at this host and behind a connection, with what a cache before them takes.
+/// Returns media on this host and behind a connection, each with a cache in front of it.
 fn media() -> Vec<(&'static str, Situation, Medium)> {
     let far = |medium: Medium| Situation::honest(medium.far(PROGRAM_NS), REMOTE);
     let far_cache = DRAM.far(PROGRAM_NS);
@@ -124,7 +123,7 @@ fn media() -> Vec<(&'static str, Situation, Medium)> {
     ]
 }
 
-/// At this host and behind a connection, on a quiet host and on a busy one.
+/// Drives on this host and behind a connection, on a quiet host and on a busy one.
 /// Twin of H25: drives without a cache; a cache that holds a tenth of what is used.
 #[test]
 fn honest_drives_are_not_accused() {
@@ -139,7 +138,7 @@ fn honest_drives_are_not_accused() {
     }
 }
 
-/// Filled by the run, or before it.
+/// The cache is filled by the run, or before it.
 /// Lie of H25: a cache of the size of all that is used, or of three quarters.
 #[test]
 fn planted_caches_are_found() {
@@ -173,7 +172,7 @@ fn the_size_of_a_planted_cache_is_told() {
     }
 }
 
-/// A cache of a disk that turns, of flash, and of a target that is slower than this host.
+/// Covers a cache of an HDD, of flash, and of a target that is slower than this host.
 /// Lie of H25: a cache that has all of it before the run.
 /// Twin of H25: a fast disk of this host.
 #[test]
@@ -191,7 +190,7 @@ fn what_answers_as_fast_as_memory_never_passes() {
             assert_eq!((pass, warn), (0, 0), "{unknown}");
         }
     }
-    // A fast disk at this host is known to be one.
+    // A fast disk of this host is known to be one.
     assert_eq!(Situation::honest(XPOINT, Below::Solid).come_to(), [SEEDS, 0, 0]);
 }
 
@@ -242,7 +241,7 @@ fn what_only_the_job_uses_may_be_in_a_cache() {
     assert!(words.contains("others 903 µs: a cache holds the former"), "{words}");
     let (verdict, words) = of(200_000, 40_000, 220_000);
     assert_eq!(verdict, Verdict::Warn, "{words}");
-    // So much less a host may need that others have left.
+    // A busier host before the run may explain this much of the difference.
     let (verdict, words) = of(200_000, 80_000, 220_000);
     assert_eq!(verdict, Verdict::Unknown, "{words}");
     assert!(words.contains("or the host was busier before"), "{words}");

@@ -7,7 +7,7 @@ use crate::histogram::{Latencies, Latency};
 use crate::run::{PacedTotals, Second, Totals};
 use crate::verdict::*;
 
-/// How much a class says for a number.
+/// Returns the rank of a class.
 fn worth(class: Class) -> u8 {
     match class {
         Class::Invalid => 0,
@@ -16,12 +16,12 @@ fn worth(class: Class) -> u8 {
     }
 }
 
-/// Every check, each of which passed.
+/// Returns every check with a pass.
 fn passed() -> Vec<Check> {
     ALL.iter().map(|it| Check::new(it.code, it.name, Verdict::Pass, "as it should be")).collect()
 }
 
-/// The class of a result of which every other check passed.
+/// Returns the class of a result of which every other check passed.
 fn class_with(check: Check) -> Class {
     let mut checks = passed();
     checks.retain(|other| other.code != check.code);
@@ -52,7 +52,7 @@ fn every_check_is_there_once() {
     assert_eq!((&*all[0].name, &*all[0].evidence), ("direct-io", "nobody looked"));
 }
 
-/// What a layout did not have is missing in none of its results, and counts where it is there.
+/// A check that a layout did not have is missing in none of its results, and counts if present.
 #[test]
 fn results_are_judged_by_the_list_of_their_layout() {
     assert_eq!([3, 4, 5].map(|layout| of_layout(layout).count()), [24, 24, 26]);
@@ -65,7 +65,7 @@ fn results_are_judged_by_the_list_of_their_layout() {
     assert_eq!([4, 5].map(|layout| Class::of_layout(layout, &checks)), [Class::Indicative; 2]);
 }
 
-/// Whatever the others came to, and whether a check passed, warned, failed or does not apply.
+/// Whatever the other verdicts, and whether a check passed, warned, failed or does not apply.
 #[test]
 fn no_class_gets_better_without_a_check() {
     let verdicts = [Verdict::Pass, Verdict::Warn, Verdict::Fail, Verdict::Unknown];
@@ -97,7 +97,7 @@ fn what_asks_every_run_cannot_but_apply() {
         let class = class_with(Check::does_not_apply(listed.code, "so it says"));
         assert_eq!(class == Class::Publishable, !listed.always, "{}", listed.code);
     }
-    // A check that this version does not know counts, too.
+    // A check that this version does not have counts, too.
     let mut checks = passed();
     checks.push(Check::new("H99", "new", Verdict::Pass, ""));
     assert_eq!(Class::of(&checks), Class::Publishable);
@@ -107,7 +107,7 @@ fn what_asks_every_run_cannot_but_apply() {
     }
 }
 
-/// A check of which all is known, and the same with each of its inputs missing.
+/// Compares a check with all its inputs to the same check with each input missing.
 fn judge(whole: Check, without: &[(&str, Check)]) {
     assert_eq!(class_with(whole.clone()), Class::Publishable, "{whole:?}");
     for (input, check) in without {

@@ -1,4 +1,4 @@
-//! Lies about steadiness, and honest runs beside them.
+//! Unsteady runs that must be found, and honest runs that must not.
 
 use block::Rng;
 
@@ -15,7 +15,7 @@ fn steady_state_follows_the_specification() {
     assert_eq!(verdict(&[100.0; 4]), Verdict::Unknown);
     assert_eq!(verdict(&[100.0; 5]), Verdict::Pass);
     assert_eq!(verdict(&[0.0; 5]), Verdict::Warn);
-    // A range of 20 % of the mean without slope passes, a little more does not.
+    // A range of 20 % of the mean without slope passes, a slightly greater one does not.
     assert_eq!(verdict(&[110.0, 95.0, 90.0, 95.0, 110.0]), Verdict::Pass);
     assert_eq!(verdict(&[112.0, 95.0, 86.0, 95.0, 112.0]), Verdict::Warn);
     // A steady climb of 10 % of the mean is the limit.
@@ -49,11 +49,11 @@ fn stretches_count_by_their_length() {
 #[test]
 fn a_drift_is_seen_in_few_seconds_if_it_is_smooth() {
     assert_eq!(judge(&seconds(&[94.0, 97.0, 100.0, 103.0, 106.0], 1.0)).verdict, Verdict::Warn);
-    // From 60k down to 8k.
+    // The rate falls from 60k to 8k.
     let fall: Vec<f64> = (0..10).map(|n| 60e3 * 0.8_f64.powi(n)).collect();
     let check = judge(&seconds(&fall, 1.0));
     assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
-    // What a busy host does to five seconds: a range of 14.5 %, and 13.6 % of slope.
+    // Effect of a busy host on five seconds: a range of 14.5 %, and 13.6 % of slope.
     let busy = judge(&seconds(&[93.0, 98.0, 101.0, 107.5, 100.5], 1.0));
     assert_eq!(busy.verdict, Verdict::Pass, "{busy:?}");
 }
@@ -79,7 +79,7 @@ fn seconds_with_nothing_are_said() {
     let check = judge(&seconds(&rates, 1.0));
     assert_eq!(check.verdict, Verdict::Warn);
     assert!(check.evidence.contains("no completion in 1 of 60 s"), "{check:?}");
-    // Two I/Os a second: one without any is chance.
+    // Two I/Os a second: a second without any is chance.
     let mut rare = vec![2.0; 60];
     rare[30] = 0.0;
     assert_eq!(judge(&seconds(&rare, 1.0)).verdict, Verdict::Pass);
@@ -88,7 +88,7 @@ fn seconds_with_nothing_are_said() {
 /// Lie of H06: 2150 a second are planned, 2000 come back, the latency climbs.
 #[test]
 fn a_queue_that_builds_up_is_seen() {
-    // 2150 a second are planned, 2000 come back: the latency climbs to 600 ms.
+    // 2150 a second are planned, 2000 complete: the latency climbs to 600 ms.
     let second = |n: u32| Second {
         t: f64::from(n + 1),
         iops: 2000.0,
@@ -101,7 +101,7 @@ fn a_queue_that_builds_up_is_seen() {
     assert_eq!(check.verdict, Verdict::Warn);
     assert!(check.evidence.contains("2000 of 2150 planned IOPS completed, 93.0 %"), "{check:?}");
     assert!(check.evidence.contains("the mean latency grows"), "{check:?}");
-    // What is in flight at the end of a run without a ramp is no backlog: 100 ms of one second.
+    // I/Os in flight at the end of a run without a ramp are no backlog: 100 ms of one second.
     let second = Second { t: 1.0, iops: 1800.0, mean_ns: Some(1e8), ..Second::default() };
     let plan = Plan::Iops(2000.0);
     let short = Steadiness { seconds: &[second], plan, ..Steadiness::default() };
@@ -138,8 +138,8 @@ fn volumes_that_take_turns_are_seen_though_all_is_steady() {
     assert_eq!(check.verdict, Verdict::Pass, "uneven, and steady: {check:?}");
 }
 
-/// Honest runs of 3 to 60 s whose seconds have a deviation of 5 %, of many workers each with 10 %
-/// of its own, and open loops of independent arrivals: no alarm in a thousand.
+/// Honest runs of 3 to 60 s whose seconds have a standard deviation of 5 %, of many workers each
+/// with 10 % of its own, and open loops of independent arrivals: no alarm in a thousand.
 /// Twin of H06: a thousand runs with 5 % of noise.
 #[test]
 fn honest_noise_raises_no_alarm() {
@@ -164,7 +164,7 @@ fn honest_noise_raises_no_alarm() {
             steady_state(&Steadiness { seconds: &all, parts: &parts, ..Steadiness::default() });
         let expected = if length < 5 { Verdict::Unknown } else { Verdict::Pass };
         assert_eq!(check.verdict, expected, "run {run}: {check:?} {all:?}");
-        // The same as an open loop that keeps its plan.
+        // The same rates as an open loop that meets its plan.
         let open: Vec<Second> = (0..length)
             .map(|n| {
                 let iops = rate + rate.sqrt() * normal();
@@ -177,7 +177,7 @@ fn honest_noise_raises_no_alarm() {
     }
 }
 
-/// Stretches of `width_s` seconds each.
+/// Returns stretches of `width_s` seconds each.
 fn seconds(rates: &[f64], width_s: f64) -> Vec<Second> {
     let second = |(number, iops): (usize, &f64)| Second {
         t: (number + 1) as f64 * width_s,
@@ -227,6 +227,6 @@ fn a_plan_that_changes_is_no_drift() {
     let planned = judge(&[6.0]);
     assert_eq!(planned.verdict, Verdict::Pass, "{planned:?}");
     assert!(planned.evidence.starts_with("from 6 to 16 s, between"), "{planned:?}");
-    // A change elsewhere explains nothing.
+    // A change at another time explains nothing.
     assert_eq!(judge(&[2.0]).verdict, Verdict::Warn);
 }

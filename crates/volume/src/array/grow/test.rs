@@ -13,7 +13,7 @@ const ARRAY: u128 = 7;
 /// Bytes that the map covers with the smallest regions.
 const MOST: u64 = ((PAGES_MAX * PAGE_REGIONS) as u64) << 16;
 
-/// A leg: random junk, except where it was written.
+/// A leg: random junk, except for written blocks.
 #[derive(Clone)]
 struct Leg {
     bytes: u64,
@@ -31,7 +31,7 @@ impl Leg {
         Found { name: format!("leg {name}"), bytes: self.bytes, block_bytes: 512, copies }
     }
 
-    /// Applies a write, or only some sectors or bytes of it.
+    /// Applies a write, or only some of its sectors or bytes.
     fn take(&mut self, step: &Step, whole: bool, rng: &mut Rng) {
         match &step.put {
             Put::Bytes(bytes) => {
@@ -59,7 +59,7 @@ impl Leg {
 struct Case {
     legs: Vec<Leg>,
     old: Superblock,
-    /// What is written and what may differ, in units of 64 KiB.
+    /// Blocks that are written and may differ, in units of 64 KiB.
     written: Vec<u64>,
     dirty: Vec<u64>,
 }
@@ -101,7 +101,7 @@ impl Case {
             };
             let copy = case.old.encode(member.uuid);
             let before = DATA_OFFSET + bytes + TAIL_BYTES;
-            // A replaced leg has its second superblock at its end; a leg that became longer has it
+            // A replaced leg has its second superblock at its end; a leg that was enlarged has it
             // at its old end.
             let second = if rng.below(2) == 0 { leg.bytes } else { before };
             for at in copies_of(second) {
@@ -150,7 +150,7 @@ fn look(legs: &[Leg]) -> (Vec<Found>, Assembly, Maps) {
         .filter_map(|(number, place)| Some((number, place.map(map)?)))
         .collect();
     let mut assembly = assembly;
-    // A crash leaves legs of several versions: those that lag behind are out.
+    // A crash leaves legs of several versions: stale ones are out.
     let maps = leave_older_images("disk", &mut assembly, maps).unwrap();
     (found, assembly, maps)
 }

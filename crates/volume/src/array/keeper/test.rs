@@ -18,26 +18,26 @@ use crate::mirror::{Opened, Rules};
 const ARRAY: u128 = 7;
 const BYTES: u64 = 256 << 10;
 const LEG_BYTES: u64 = DATA_OFFSET + BYTES + TAIL_BYTES;
-/// Steps within which all that is due is done.
+/// Maximum steps within which all due work is done.
 const STEPS: u32 = 400;
 
-/// A leg's host, and what its connections meet.
+/// A leg's host, and the behaviour of its connections.
 struct Host {
     data: Vec<u8>,
-    /// Connections so far, and those that are silent and that are lost.
+    /// Number of connections so far, of silent and of lost ones.
     opened: usize,
     silent: Vec<usize>,
     lost: Vec<usize>,
     /// Writes are not answered for now.
     holds: bool,
-    /// Until when writes are in doubt, and how often one came to be.
+    /// Time until which writes are in doubt, and the number of such events.
     until: Option<Nanos>,
     doubts: u64,
 }
 
 type Hosts = Rc<RefCell<Vec<Host>>>;
 
-/// A connection, which answers when it is polled.
+/// A connection, which completes I/Os when polled.
 struct Wire {
     hosts: Hosts,
     leg: usize,
@@ -200,7 +200,7 @@ impl Rig {
     }
 }
 
-/// The batches that were on their way on the old connection failed with it.
+/// Batches in flight on the old connection failed with it.
 #[test]
 fn what_failed_before_the_last_leg_was_accepted_is_not_held_against_it() {
     let mut rig = Rig::open(&[LegState::In]);
@@ -218,15 +218,15 @@ fn what_failed_before_the_last_leg_was_accepted_is_not_held_against_it() {
     assert!(!rig.shared().start.shows(), "shown before the opening is recorded");
     assert_eq!(rig.shared().opens(0, 512), Opened::Wait, "nothing has failed on this connection");
     rig.until("recorded", |rig| rig.shared().start.shows() && rig.shared().is_ready());
-    // One that fails on the new connection counts.
+    // A failure on the new connection counts.
     let mut rig = Rig::open(&[LegState::In]);
     rig.hosts.borrow_mut()[0].lost = vec![0];
     rig.until("refused", |rig| rig.shared().start.shows());
     assert_eq!(rig.shared().opens(0, 512), Opened::Fails);
 }
 
-/// The last leg is there again and holds writes back that earlier ones may overtake: what needs the
-/// map waits as long.
+/// The last leg has returned and holds back writes that earlier ones may overtake: I/Os that need
+/// the map wait as long.
 #[test]
 fn nothing_fails_while_the_last_leg_holds_writes_back() {
     let mut rig = Rig::open(&[LegState::In]);
@@ -249,7 +249,7 @@ fn nothing_fails_while_the_last_leg_holds_writes_back() {
 }
 
 /// Opens an array whose first leg joins again, with a region written, until the superblock that
-/// records it as in is on its way.
+/// records it as in is being written.
 fn being_recorded() -> Rig {
     let mut rig = Rig::open(&[LegState::Out, LegState::In]);
     rig.until("ready", |rig| rig.shared().is_ready());
@@ -270,8 +270,8 @@ fn a_leg_is_read_as_soon_as_it_is_recorded_as_in() {
     assert_eq!(rig.shared().in_it(), 3);
 }
 
-/// A write that the last leg executes late, and that was read there, is on the other one before
-/// that is read.
+/// A write that the last leg executes late, and that was read there, is on the other leg before
+/// that leg is read.
 #[test]
 fn a_leg_that_is_recorded_as_in_waits_for_writes_in_doubt() {
     let mut rig = being_recorded();

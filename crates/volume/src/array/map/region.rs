@@ -1,24 +1,24 @@
-//! States of a region, and what changes them.
+//! States of a region, and the events that change them.
 
 /// State of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Region {
-    /// Never written: it is zero on all legs.
+    /// Never written: zero on all legs.
     Unwritten,
     /// Equal and durable on all legs.
     Clean,
-    /// A writer wants it dirty; the map on the legs does not say so yet.
+    /// A writer needs it dirty; the map on the legs does not show that yet.
     Asked,
     /// Written, perhaps in part: after a crash the legs may differ here.
     Dirty,
     /// Dirty, and not written since the keeper's last look.
     Cooling,
-    /// Legs that are in are the same here, and one that joins may lack something: one of them is
-    /// read, and the resync copies from it.
+    /// Legs that are in are identical in this region, and a joining leg may lack data: one of them
+    /// is read, and the resync copies from it.
     Behind,
-    /// Legs that are in may differ here, after a crash or a failed write: as above, and before it
-    /// is read, it is copied.
+    /// Legs that are in may differ in this region, after a crash or a failed write: as above, and
+    /// the region is copied before it is read.
     Unsettled,
 }
 
@@ -37,13 +37,13 @@ pub enum Event {
     Joined,
     /// A write succeeded on some legs and failed on others.
     Differs,
-    /// The resync copied it.
+    /// The resync copied the region.
     Copied,
     /// The array is opened again.
     Opened,
 }
 
-/// The next state of a region; the same where nothing changes.
+/// Next state of a region; the same state if nothing changes.
 pub const fn next(region: Region, event: Event) -> Region {
     use Region::{Asked, Behind, Clean, Cooling, Dirty, Unsettled, Unwritten};
     match (region, event) {
@@ -76,17 +76,17 @@ impl Region {
         Region::ALL[usize::from(code) % Region::ALL.len()]
     }
 
-    /// Whether data may be written: the map on the legs says dirty.
+    /// Whether data may be written: the map on the legs marks the region dirty.
     pub(super) fn is_marked(self) -> bool {
         matches!(self, Region::Dirty | Region::Cooling | Region::Behind | Region::Unsettled)
     }
 
-    /// Whether the resync has to copy it.
+    /// Whether the resync has to copy the region.
     pub(in super::super) fn is_behind(self) -> bool {
         matches!(self, Region::Behind | Region::Unsettled)
     }
 
-    /// Its two bits on a leg: written, dirty.
+    /// The region's two bits on a leg: written, dirty.
     pub(in super::super) fn bits(self) -> u8 {
         match self {
             Region::Unwritten => 0,

@@ -1,6 +1,6 @@
 use super::*;
 
-/// Every cell of the table.
+/// Tests every cell of the table.
 #[test]
 fn every_event_does_to_every_region_what_the_table_says() {
     use Region::{Asked, Behind, Clean, Cooling, Dirty, Unsettled, Unwritten};

@@ -1,8 +1,8 @@
-//! Completions of the legs, and what follows from them.
+//! Handling of completions of the legs.
 //!
 //! The mirror has checked each I/O against its own geometry. So a leg that refuses one, as
-//! read-only, outside of it or unsupported, has failed, as one that reports a medium error: another
-//! leg serves the I/O, and the submitter sees a fault only if no good leg is left.
+//! read-only, out of range or unsupported, has failed, like one that reports a medium error:
+//! another leg serves the I/O, and the submitter sees a fault only if no good leg is left.
 
 use super::*;
 use crate::remote::LOST;
@@ -26,7 +26,7 @@ impl<R: Rules> MirrorLane<R> {
                 }
                 change.votes.note(leg, one.result, one.cause);
                 let (left, spent) = (change.votes.left, now.since(change.votes.begun));
-                // The submitter gets one of the buffers back: all hold the same data.
+                // The submitter gets one of the buffers back: all have the same data.
                 let spare = match (&change.buf, one.buf) {
                     (None, buf) => {
                         change.buf = buf;
@@ -53,14 +53,14 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Adds to the time that a leg takes.
+    /// Adds to the time spent by a leg.
     fn took(&mut self, leg: usize, spent: Nanos) {
         let way = &mut self.ways[leg];
         way.changes = way.changes.saturating_add(1);
         way.spent = way.spent + spent;
     }
 
-    /// Acknowledges an I/O that all legs completed, if that is allowed yet.
+    /// Acknowledges an I/O that all legs completed, if that is allowed already.
     pub(super) fn settle(&mut self, task: u32) {
         let (op, votes) = match self.tasks.get(task) {
             Task::Change(change) => (change.op, change.votes),
@@ -70,11 +70,12 @@ impl<R: Rules> MirrorLane<R> {
         let Some((result, cause)) = self.verdict(op, votes) else { return self.held.push(task) };
         match self.tasks.leave(task) {
             Task::Change(Change { tag, offset, len, buf, .. }) => {
-                // Some legs may hold the data and some not. An I/O that all legs refuse is on none.
+                // Some legs may have the data and others not. An I/O that all legs refuse is on
+                // none.
                 if result.is_err() && (votes.good != 0 || votes.torn) {
                     self.legs.differs(offset, len.into());
                 }
-                // After the verdict: the next writer here meets only legs that hold this write.
+                // After the verdict: the next writer of this range meets only legs with this write.
                 self.give_back(offset, len.into());
                 self.ready.push(Done { tag, result, cause, buf });
             }
@@ -93,7 +94,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// The combined result of all legs, once it is certain. A leg that failed leaves if another one
+    /// Combined result of all legs, once it is certain. A failed leg is out if another one
     /// succeeded.
     pub(super) fn verdict(&mut self, op: Op, votes: Votes) -> Option<(Result<(), Fault>, Cause)> {
         let Votes { good, bad, blame, since, .. } = votes;
@@ -112,7 +113,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Why a leg leaves.
+    /// Reason why a leg fails.
     fn why(&self, op: Op, leg: usize, blame: Option<Blame>) -> String {
         let Some(Blame { fault, cause, .. }) = blame.filter(|blame| blame.leg == leg) else {
             return format!("{} failed", op.word());
@@ -122,7 +123,7 @@ impl<R: Rules> MirrorLane<R> {
         format!("{} failed: {fault}{words}", op.word())
     }
 
-    /// The result of an I/O that no good leg has done, and the leg to ask for its words.
+    /// Result of an I/O that no good leg has completed, and the leg that explains it.
     fn blame(&mut self, blame: Option<Blame>) -> (Result<(), Fault>, Cause) {
         let Some(Blame { leg, fault, cause }) = blame else {
             return (Err(Fault::Medium), Cause::NONE);
@@ -142,7 +143,8 @@ impl<R: Rules> MirrorLane<R> {
         let Read { tag, offset, len, tried, .. } = *read;
         let tried = tried | 1 << leg;
         let fault = match one.result {
-            // A leg that left meanwhile may have missed a write that was in flight beside the read.
+            // A leg that failed meanwhile may have missed a write that was in flight concurrently
+            // with the read.
             Ok(()) => {
                 self.tasks.leave(task);
                 self.ready.push(Done { tag, ..one });
@@ -157,7 +159,7 @@ impl<R: Rules> MirrorLane<R> {
             fault => self.legs.leave(leg, &|| format!("read failed: {fault}")),
         }
         let blame = Some(Blame { leg, fault, cause: one.cause });
-        // The buffer of a leg that hangs does not come back.
+        // The buffer of a hung leg is not returned.
         let buf = one.buf.or_else(|| self.pool.take_beyond(len as usize));
         match self.reader(offset, len, tried).filter(|_| buf.is_some()) {
             Some(other) => {

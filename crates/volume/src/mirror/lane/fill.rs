@@ -1,7 +1,7 @@
-//! Trims and zeroings of legs that cannot do them.
+//! Trims and zeroings on legs that do not support them.
 //!
 //! A leg that does not promise that trimmed blocks read as zeroes is zeroed instead. A leg that
-//! cannot zero by a command is written with zeroes. So legs are the same after a trim, too. Once a
+//! cannot zero by a command is written with zeroes. So legs are identical after a trim, too. Once a
 //! leg is known to need writes, a trim does nothing on any leg: without the promise of all legs the
 //! mirror promises nothing either, and writing zeroes costs more than a trim is worth.
 
@@ -11,7 +11,7 @@ use super::*;
 const FILL_BYTES: u64 = 256 << 10;
 
 impl<R: Rules> MirrorLane<R> {
-    /// Whether a trim is left undone: a leg would have to be written.
+    /// Whether a trim is skipped: a leg would have to be written.
     pub(super) fn trims_nothing(&self, writers: u32) -> bool {
         !self.geometry.trim_zeroes && legs(writers).any(|leg| self.ways[leg].cannot_zero)
     }
@@ -45,7 +45,7 @@ impl<R: Rules> MirrorLane<R> {
         };
         buf[..len as usize].fill(0);
         if let Task::Change(change) = self.tasks.get(fill.change) {
-            // A long range takes long: that is no reason to give up the leg.
+            // A long range takes long: that is no reason to fail the leg.
             change.votes.begun = self.now;
         }
         if let Task::Fill(kept) = self.tasks.get(task) {

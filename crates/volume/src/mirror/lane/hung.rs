@@ -1,8 +1,8 @@
-//! Legs that do not answer.
+//! Unresponsive legs.
 //!
-//! A write waits for all legs, so one that hangs would hold the mirror for ever. Once a second a
-//! lane looks for I/Os that wait for long: the leg is named, and leaves when its time is over. What
-//! it has in flight is answered as failed and may still be executed: see [`Ghosts`].
+//! A write waits for all legs, so one that hangs would block the mirror for ever. Once a second a
+//! lane looks for I/Os that wait for long: the leg is named, and fails after its timeout. I/Os in
+//! flight on the leg are completed as failed and may still be executed: see [`Ghosts`].
 
 use super::*;
 
@@ -12,10 +12,10 @@ const LOOK_HUNG: Nanos = Nanos::from_secs(1);
 const TOLD_AFTER: [u64; 2] = [6, 2];
 
 impl<R: Rules> MirrorLane<R> {
-    /// Names legs that I/Os wait for, and gives up those that hang.
+    /// Names legs that I/Os wait for, and fails those that hang.
     #[cold]
     pub(super) fn look_for_hung(&mut self) {
-        // A process that was stopped finds all answers late that came meanwhile.
+        // After a stop of the process, all answers that arrived meanwhile look late.
         let away = self.now.since(self.look_at);
         if away >= LOOK_HUNG {
             self.tasks.postpone(away, self.now);
@@ -80,7 +80,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Collects I/Os of lanes that were given up.
+    /// Collects I/Os of abandoned lanes.
     pub(super) fn lay_ghosts(&mut self) {
         let (legs, pool) = (&self.legs, &self.pool);
         self.ghosts.poll(self.now, pool, |leg, count| legs.haunts(leg, -i64::from(count)));

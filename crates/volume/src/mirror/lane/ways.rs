@@ -8,7 +8,7 @@ pub(super) struct Way {
     pub(super) lane: Option<Box<dyn Lane>>,
     pub(super) waiting: VecDeque<Io>,
     pub(super) in_flight: u32,
-    /// How often the leg had returned when this lane was opened.
+    /// Number of returns of the leg when this lane was opened.
     pub(super) joined: u32,
     /// Connection counters of earlier lanes: totals never fall.
     pub(super) before: Connection,
@@ -46,7 +46,7 @@ impl Way {
 }
 
 impl<R: Rules> MirrorLane<R> {
-    /// Takes out legs whose lane is lost for good, and reopens lanes to legs that returned.
+    /// Fails legs whose lane is lost for good, and reopens lanes to legs that returned.
     pub(super) fn look_after_ways(&mut self) {
         for leg in 0..self.ways.len() {
             let joined = self.legs.joined(leg);
@@ -62,7 +62,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// Takes out a leg whose lane is lost; the last leg stays.
+    /// Fails a leg whose lane is lost; the last leg stays.
     pub(super) fn look_for_broken(&mut self, leg: usize, joined: u32) {
         let gets = (self.legs.writers() | self.legs.in_it()) & 1 << leg != 0;
         let way = &self.ways[leg];
@@ -79,7 +79,8 @@ impl<R: Rules> MirrorLane<R> {
             let came_back = self.legs.joined(leg) != self.ways[leg].joined;
             let way = &mut self.ways[leg];
             match &mut way.lane {
-                // I/Os for the new lane do not go to the old one, which still sends data of others.
+                // I/Os for the new lane must not go to the old one, which still sends data of
+                // others.
                 Some(lane) if came_back => lane.submit(now, &mut VecDeque::new()),
                 None if came_back => {}
                 Some(lane) if lane.broken().is_some() => self.answer_lost(leg),

@@ -1,11 +1,12 @@
-//! Changes of a lane that are in doubt, and those that its target may have lost.
+//! A lane's changes in doubt, and changes that its target may have lost.
 
 use super::*;
 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
-    /// Logs in on a new connection, in the place of one that has changes in doubt if there is one.
+    /// Logs in on a new connection, as the replacement of one with changes in doubt if there is
+    /// one.
     pub(super) fn log_in(&mut self, now: Nanos, stream: R::Stream) -> Result<(), String> {
-        // Gives the place of the old connection back first.
+        // Releases the slot of the old connection first.
         self.line = None;
         let past = &self.past;
         let wanted = if past.has_doubts() { self.name.or_else(|| past.oldest()) } else { None };
@@ -16,7 +17,8 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         Ok(())
     }
 
-    /// The connection is ready for I/Os: notes what its target says of the earlier ones.
+    /// Handles a connection that is ready for I/Os: notes the target's statements about earlier
+    /// ones.
     pub(super) fn opened(&mut self, now: Nanos) {
         let Some(Line { link, place }) = &self.line else { return };
         let past = &self.past;
@@ -28,15 +30,16 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         self.flushes.opened(instance, power_lost, self.facts.covers.as_ref());
     }
 
-    /// The connection is being lost: notes what is in doubt, and what no flush has covered.
+    /// Handles a connection that is being lost: notes changes in doubt, and changes that no flush
+    /// has covered.
     pub(super) fn note_loss(&mut self, now: Nanos, power_lost: bool) {
         let Some(Line { link, place }) = &self.line else { return };
         let (past, name) = (&self.past, place.name());
         if !self.flushes.is_open() {
-            // Nobody else has this name: what the target would have told is not known.
+            // No other connection has this name: the target's answer about it is unknown.
             past.asks(now, name, false);
         }
-        // A lane that reconnects notes its own as they come back.
+        // A reconnecting lane notes its own changes as they are returned.
         if self.again.is_none() {
             for change in link.end.in_doubt() {
                 past.doubt(now, name, change, None);
@@ -47,7 +50,8 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         self.flushes.lost(power_lost);
     }
 
-    /// Takes changes out of the queue that must wait, and releases those that need not any more.
+    /// Removes changes from the queue that must wait, and releases those that need not wait any
+    /// more.
     #[cold]
     pub(super) fn hold_back(&mut self, now: Nanos, queue: &mut VecDeque<Io>) {
         let (past, again) = (&self.past, &mut self.again);

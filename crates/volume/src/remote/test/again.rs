@@ -14,7 +14,7 @@ use proto::{DiskId, Endpoint, Instance, Instances, Outbox, Target, UnitId};
 use super::*;
 use crate::Session;
 
-/// What a server does with its connections, one after the other.
+/// Behaviour of a server on its connections, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     /// Answers this many receives, then hangs up.
@@ -30,7 +30,7 @@ fn serve(listener: TcpListener, fates: Vec<Fate>) -> JoinHandle<()> {
     serve_as(listener, fates, None)
 }
 
-/// The same, as this running server.
+/// Serves the fates as this running server.
 fn serve_as(listener: TcpListener, fates: Vec<Fate>, instance: Option<Instance>) -> JoinHandle<()> {
     let disk = Memory::new(1 << 20).unwrap();
     let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
@@ -66,7 +66,7 @@ fn answer(mut stream: TcpStream, directory: Arc<Directory>, most: u64) {
             _ => return,
         };
         end.receive(Nanos(0), &bytes[..len], &mut out).unwrap();
-        // Long writes, which nobody reads.
+        // Data of long writes, which are ignored.
         while let Some(request) = end.requests().pop_front() {
             let Io { tag, buf, .. } = request.io;
             let done = Done { tag, result: Ok(()), cause: Cause::NONE, buf };
@@ -153,7 +153,7 @@ fn every_loss_is_counted_and_every_io_is_done() {
         let mut rng = Rng::new(seed, 7);
         let mut fates = Vec::new();
         for _ in 0..=rng.below(3) {
-            // The login and the first queries take five.
+            // The login and the first queries need five receives.
             fates.push(Fate::Cut(8 + rng.below(40)));
             fates.extend(vec![Fate::Refuse; rng.below(2) as usize]);
         }
@@ -213,7 +213,7 @@ fn a_connection_that_ends_in_order_is_not_lost() {
     server.join().unwrap();
 }
 
-/// A server that was started anew may show an older image.
+/// A restarted server may show an older image.
 #[test]
 fn a_lane_meets_the_server_that_was_looked_at_or_looks_itself() {
     let (core, instance) = (core(), Instances::new(7).unit());
@@ -235,7 +235,7 @@ fn a_lane_meets_the_server_that_was_looked_at_or_looks_itself() {
     server.join().unwrap();
 }
 
-/// A dial whose association may end elsewhere, as NVMe's does.
+/// A dial whose association may end separately, as with NVMe.
 #[derive(Clone)]
 struct Ends(IscsiDial, Arc<AtomicBool>);
 
@@ -270,7 +270,7 @@ impl Dial for Ends {
     }
 }
 
-/// An idle lane notices the end by itself; with I/Os in flight their time-out decides.
+/// An idle lane notices the end of its association; with I/Os in flight their timeout decides.
 #[test]
 fn a_lane_without_ios_notices_the_end_of_its_association() {
     for busy in [false, true] {

@@ -11,12 +11,12 @@ use super::{COMMAND, COMMAND_LEN, RESPONSE, RESPONSE_LEN};
 
 /// ICResp.
 const IC_RESP: u8 = 0x01;
-/// Entries of a queue, less one.
+/// Number of entries of a queue, minus one.
 const QUEUE: u16 = 127;
 /// Time-out of a response, and of becoming ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A command capsule without data, with an SGL for it.
+/// A command capsule without data, with an SGL for the data.
 pub(super) fn command(opcode: u8, id: u16, data_len: usize, in_capsule: bool) -> [u8; COMMAND_LEN] {
     let mut bytes = [0; COMMAND_LEN];
     let behind = if in_capsule { data_len } else { 0 };

@@ -176,7 +176,7 @@ fn a_job_names_devices_of_its_configuration() {
     let both = ["memory:1048576 M0", "memory:1048576 M1"];
     assert_eq!(volumes(&format!("{conf}\nfilename=*\niodepth=2"), &[]), both);
     assert_eq!(volumes(&format!("{conf}\nfilename=M0:M1\niodepth=2"), &[]), both);
-    // What is given in its place needs no configuration.
+    // A volume given in its place needs no configuration.
     let given = ["null:1g".to_owned()];
     assert_eq!(volumes("filename=M1\nspdk_json_conf=gone\nsize=1m", &given), given);
     for (jobs, part) in [

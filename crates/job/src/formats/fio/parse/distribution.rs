@@ -1,10 +1,10 @@
-//! Distributions of random places.
+//! Distributions of random offsets.
 
 use super::super::option::Wrong;
 use super::super::settings::Distribution;
 use super::super::value::{self, Amount, KbBase};
 
-/// Zones of one distribution; fio's own limit.
+/// Maximum number of zones of one distribution; fio's own limit.
 const ZONES_MAX: usize = 256;
 
 /// Reads `random_distribution=`.
@@ -34,8 +34,8 @@ pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, Wrong> {
     }
 }
 
-/// Reads zones as `60/10:40/`: one without a space gets what the others leave, which only shares of
-/// the volume can say.
+/// Reads zones such as `60/10:40/`: a zone without a space gets the rest, which only shares of the
+/// volume can express.
 fn zones(
     text: &str,
     space: impl Fn(&str) -> Result<Amount, String>,

@@ -1,10 +1,10 @@
-//! Engines: which way of ours stands for one, and why another has none.
+//! Engines: the equivalent of each here, and the reason why another has none.
 
 use super::super::calls;
 use super::super::option::Wrong;
 use super::super::settings::Engine;
 
-/// The names of the engines that there are, each once.
+/// Returns the names of the supported engines, each once.
 pub fn engines() -> impl Iterator<Item = &'static str> {
     let others = [
         "sync",
@@ -36,7 +36,7 @@ pub fn engine(text: &str) -> Result<Engine, Wrong> {
         "io_uring" | "posixaio" => Ok(Engine::Kernel),
         "io_uring_cmd" => Ok(Engine::Passthrough),
         "libaio" => Ok(Engine::Libaio),
-        // fio compares the beginning of these two names only.
+        // fio compares only the prefix of these two names.
         _ if text.starts_with("linuxaio") || text.starts_with("aio") => Ok(Engine::Libaio),
         "null" => Ok(Engine::Nothing),
         _ if let Some((_, kind)) = calls::ENGINES.iter().find(|(name, _)| *name == text) => {
@@ -54,7 +54,7 @@ pub fn engine(text: &str) -> Result<Engine, Wrong> {
     }
 }
 
-/// Which of SPDK's plugins is meant by its name or that of its file.
+/// Returns the plugin of SPDK with this name, or with this file name.
 fn plugin(text: &str) -> Option<&'static str> {
     let external = text.strip_prefix("external:");
     let path = external.unwrap_or(text);
@@ -63,14 +63,14 @@ fn plugin(text: &str) -> Option<&'static str> {
         "spdk" if !is_file => Some("spdk"),
         "spdk_bdev" => Some("spdk_bdev"),
         "spdk_nvme" if is_file => Some("spdk"),
-        // Before SPDK 20.01 both had this name, in folders of their own.
+        // Before SPDK 20.01 both had this name, in separate folders.
         "fio_plugin" if path.contains("bdev") => Some("spdk_bdev"),
         "fio_plugin" => Some("spdk"),
         _ => None,
     }
 }
 
-/// What an engine does otherwise than by reads and writes, where those stand for it.
+/// Returns the difference of an engine whose I/O is emulated by reads and writes.
 pub fn other_manner(engine: &str) -> Option<&'static str> {
     match engine {
         "mmap" => Some(
@@ -82,7 +82,7 @@ pub fn other_manner(engine: &str) -> Option<&'static str> {
     }
 }
 
-/// What kind of load an engine makes that has no counterpart here.
+/// Returns the kind of load of an engine that has no equivalent here.
 fn other_engine(name: &str) -> &'static str {
     match name {
         "libpmem" | "dev-dax" | "page_fault" => {

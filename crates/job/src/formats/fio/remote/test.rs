@@ -30,7 +30,7 @@ fn identifiers_and_options_name_a_volume() {
     let want = Remote { header_digest: true, data_digest: true, initiator, ..remote() };
     assert_eq!(volumes(&text), [format!("{want:?}")]);
     assert_eq!(job(&text).steps[0].groups[0].workload.outstanding, 8);
-    // The name of a file comes first.
+    // The `hostnqn` in the name of a file has priority.
     let text = format!("{SPDK}{FILE} hostnqn=you\nhostnqn=me\ndigest_enable=NONE\n");
     let want = Remote { initiator: Some("you".to_owned()), ..remote() };
     assert_eq!(volumes(&text), [format!("{want:?}")]);
@@ -115,7 +115,7 @@ fn uris_are_read_as_libiscsi_reads_them() {
     }
 }
 
-/// Reads a job, and how often a host was asked for a capacity.
+/// Reads a job; returns its limit and the number of capacity queries.
 fn asked(text: &str, capacity: Option<u64>, volumes: &[String]) -> (Option<u64>, u32) {
     let asked = Cell::new(0);
     let capacity = |_: &str| {
@@ -142,7 +142,7 @@ fn asked(text: &str, capacity: Option<u64>, volumes: &[String]) -> (Option<u64>,
 fn a_host_is_asked_how_much_there_is_only_where_the_job_ends_by_it() {
     let whole = format!("[global]\nioengine=spdk\n{FILE}\n[a]\n[b]\n");
     assert_eq!(asked(&whole, Some(1 << 20), &[]), (Some(1 << 20), 1));
-    // One that does not answer is asked once, and no other behind it.
+    // A host that does not answer is queried once, and no other after it.
     let other = format!("{whole}{}\n", FILE.replace("10.0.0.1", "10.0.0.2"));
     assert_eq!(asked(&other, None, &[]), (None, 1));
     assert_eq!(asked(&format!("{whole}[global]\n"), Some(1 << 20), &[]).1, 1);
@@ -158,7 +158,7 @@ fn a_volume_may_be_given_instead_of_any_name() {
         let text = format!("[a]\nioengine=spdk\nsize=1m\n{words}");
         assert_eq!(asked(&text, None, &["null:1g".to_owned()]), (Some(1 << 20), 0));
     }
-    // And one on another host instead of a file.
+    // A given volume on another host is queried, too.
     let text = "[a]\nioengine=libaio\ndirect=1\nfilename=/dev/sdb\n";
     let given = ["scsi://h/d/1".to_owned()];
     assert_eq!(asked(text, Some(1 << 20), &given), (Some(1 << 20), 1));

@@ -27,7 +27,7 @@ fn reading(text: &str) -> Reading {
         Storage::Uri(uri) => Ok(uri.clone()),
         other => Ok(format!("{other:?}")),
     };
-    // All is there but what is new.
+    // All volumes exist except `new`.
     let capacity = |uri: &str| (!uri.contains("new")).then_some(1 << 30);
     let (volume, capacity, node) = (&volume, &capacity, &|_| None);
     let options = Options {
@@ -63,7 +63,7 @@ fn a_job_replays_its_trace_on_the_files_that_it_names() {
     assert_eq!((one.workload.outstanding, access.read_percent()), (8, 50.0));
     assert!(one.workload.is_paced() && access.writes() && access.lines.is_empty());
     assert_eq!((access.size_bytes(), access.longest_bytes()), (Some(4096), 4096));
-    // Two files are two volumes of one worker. Odd places go through the page cache.
+    // Two files are two volumes of one worker. Unaligned offsets use the page cache.
     let two = group("[a]\nread_iolog=c\\:two.log\nsize=1m\n");
     assert_eq!(two.volumes, ["/x false 0 1", "/y:1 false 0 1"]);
     let new = group("[a]\nread_iolog=one.log\nreplay_redirect=/new\nfilesize=1m\n");

@@ -1,4 +1,4 @@
-//! Which I/Os: what is done, how long each is, and at which places.
+//! Mix of I/Os: operations, sizes and offsets.
 
 use super::super::option::Part::{Lines, Load};
 use super::super::option::{Row, Word, flag, joined, sets, switch, takes, word, word_if};
@@ -39,7 +39,7 @@ pub(in super::super) const ROWS: &[Row] = &[
     )?),
     Row::new(&["bssplit"], false, |s, v| {
         parse::size_splits(v.text()?, &mut s.lengths.splits, v.kb)?;
-        // What stands before it counts no longer.
+        // Ranges before this option no longer count.
         s.lengths.ranges = Default::default();
         Ok(None)
     })
@@ -71,7 +71,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         let random = w.mix.as_ref().is_some_and(|mix| mix.random);
         word_if(random && w.access().random == Places::Uniform, 1)
     }),
-    // One for all jobs: it stands above them.
+    // One for all jobs: it is above them.
     sets!("randseed", seed, |v| Some(v.number()?)),
     takes!("fsync", |s, v| (s.flush_every, s.figures.flushes) = (v.number()?, true))
         .writes(|w| flushes(w, true))
@@ -82,7 +82,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         }),
     Row::new(&["fdatasync"], false, |s, v| {
         match v.number()? {
-            // It is off, and leaves fsync as it is.
+            // 0 switches off fdatasync, and leaves fsync unchanged.
             0 if s.figures.flushes => {}
             every => (s.flush_every, s.figures.flushes) = (every, every == 0),
         }
@@ -103,7 +103,7 @@ fn flushes(w: &Written<'_>, counted: bool) -> Word {
     word_if(every > 0 && w.group.figures.flushes == counted, every)
 }
 
-/// Its rates say it where it is no whole percent.
+/// Writes the share of reads; if it is no whole percent, the rates express it.
 fn read_percent(w: &Written<'_>) -> Word {
     let Some(mix) = w.mix.as_ref().filter(|mix| mix.word == "rw") else { return Ok(None) };
     match whole(mix.read_percent, "the share of reads") {
@@ -119,7 +119,8 @@ fn random_percent(w: &Written<'_>) -> Word {
     word_if(shares.iter().any(|share| *share != 100), each(&shares))
 }
 
-/// Only where it is not fio's own default: the word takes the map of visited places away.
+/// Writes the alignment only if it is not fio's default: the option disables the map of visited
+/// blocks.
 fn align(w: &Written<'_>) -> Word {
     let parts: Vec<&Vec<&Line>> = w.mix.iter().flat_map(|mix| &mix.parts).collect();
     let align: Vec<u32> = parts.iter().map(|part| part[0].align()).collect();
@@ -129,7 +130,7 @@ fn align(w: &Written<'_>) -> Word {
     word_if(random && parts.iter().any(other), each(&align))
 }
 
-/// `512/10:4k/90` of the lines of one direction.
+/// Returns `512/10:4k/90` for the lines of one direction.
 fn split(lines: &[&Line]) -> Result<String, String> {
     let total: f64 = lines.iter().map(|line| line.share_percent).sum();
     let entry = |line: &&Line| {
@@ -139,7 +140,7 @@ fn split(lines: &[&Line]) -> Result<String, String> {
     Ok(lines.iter().map(entry).collect::<Result<Vec<_>, String>>()?.join(":"))
 }
 
-/// What is done, and the way from place to place.
+/// Returns the operation with the order of offsets.
 fn way(w: &Written<'_>, mix: &Mix<'_>) -> Result<String, String> {
     let access = w.access();
     let (size, mix, random) = (access.size_bytes().map(u64::from), mix.word, mix.random);

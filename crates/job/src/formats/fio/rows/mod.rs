@@ -1,5 +1,4 @@
-//! Rows of options whose settings have no module of their own: which volumes, which I/Os, when and
-//! where.
+//! Rows of options whose settings have no module of their own: volumes, mix, times and CPUs.
 
 pub(super) mod mix;
 pub(super) mod turn;

@@ -1,4 +1,4 @@
-//! When jobs begin and end, how many there are, where they run, and what is done before and after.
+//! Start and end of jobs, number of clones, CPUs, and actions before and after.
 
 use super::super::option::Part::{Load, Shown, Turn};
 use super::super::option::{Row, Word, flag, sets, some_word, switch, word, word_if};
@@ -126,7 +126,7 @@ fn list(numbers: &[usize], between: &str) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(between)
 }
 
-/// Without an end of its own it ends with the step.
+/// Writes the run time: a group without its own end ends with the step.
 fn runtime(w: &Written<'_>) -> Word {
     let when = &w.group.when;
     let before = if w.step.ramp_seconds > 0.0 { 0.0 } else { when.delay_seconds };
@@ -143,7 +143,7 @@ fn micros_if(seconds: f64) -> Word {
 
 fn micros(seconds: f64) -> Word {
     let micros = (seconds * 1e6).round();
-    // What is left of a sum may lack the last digit.
+    // The difference of two times may lack the last digit.
     match (seconds * 1e6 - micros).abs() < 1e-3 {
         true => word(format!("{micros}us")),
         false => Err(format!("{seconds} s are no whole microseconds")),

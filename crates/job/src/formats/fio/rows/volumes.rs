@@ -1,4 +1,4 @@
-//! Which volumes, how they are reached, and which part of each is used.
+//! Volumes of a job, the way to reach them, and the used part of each.
 
 use super::super::option::Part::Load;
 use super::super::option::{Row, flag, sets, some_word, switch, takes, word, word_if};

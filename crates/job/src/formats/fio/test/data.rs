@@ -1,4 +1,4 @@
-//! What is written, in which lengths, and how it is compared.
+//! Written data, their I/O sizes, and their verification.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn what_is_compared_is_written_before_read_later_or_both() {
     assert_eq!(of("rw=write\nverify=md5\ndo_verify=0"), (unread, 0.0, none(), 1));
     assert_eq!(of("rw=rw\nverify=md5\ndo_verify=0"), (unread, 50.0, none(), 1));
     assert_eq!(of("rw=rw\nverify=md5"), (Some((true, 100.0, false)), 50.0, none(), 1));
-    // What is only read is compared in any case, as by fio.
+    // Data that are only read are verified in any case, as in fio.
     let earlier = Some((false, 100.0, true));
     assert_eq!(of("rw=read\nverify=md5\ndo_verify=0"), (earlier, 100.0, none(), 1));
     let only = "verify=md5\nverify_only\nfsync=3\nend_fsync=1\nrate_iops=9";
@@ -49,7 +49,8 @@ fn what_was_written_is_read_again_when_fio_does() {
     assert_eq!(of("rw=randrw\nbs=64k"), 1 << 20);
     assert_eq!(of("rw=randwrite\nbssplit=4k/50:16k/50\nruntime=9\ntime_based"), 1 << 20);
     assert_eq!(of("rw=randwrite\nruntime=9\ntime_based\nverify_backlog=10"), 40960);
-    // Sequential until the time is over, open loops, what may come again, and what is not compared.
+    // Sequential jobs that end by time, open loops, offsets that repeat, and data without
+    // verification.
     assert_eq!(of("rw=write\nruntime=9\ntime_based"), 0);
     assert_eq!(of("rw=write\nrate_iops=9"), 0);
     assert_eq!(of("rw=randwrite\nnorandommap"), 0);
@@ -89,7 +90,7 @@ fn lengths_go_by_the_order_of_places_or_are_any() {
     };
     let by_order = "bs=4k,16k\nbs_is_seq_rand=1";
     assert_eq!(lines(&format!("rw=write\n{by_order}")), [(4096, 4096, 100.0, 0.0, 0.0)]);
-    // Random writes begin at multiples of their own length.
+    // Random writes are aligned to their own size.
     let random = lines(&format!("rw=randread\n{by_order}"));
     assert_eq!(random, [(16384, 4096, 100.0, 100.0, 100.0)]);
     let both = lines(&format!("rw=randwrite\npercentage_random=75\n{by_order}"));
@@ -127,6 +128,6 @@ fn clones_that_write_are_compared() {
         (each.collect::<Vec<_>>(), all)
     };
     assert_eq!(clones(""), (vec![(3, true)], true));
-    // Each has a part of its own, as with fio.
+    // Each clone has its own part, as in fio.
     assert_eq!(clones("offset_increment=1m"), (vec![(1, true); 3], false));
 }

@@ -1,4 +1,4 @@
-//! What job files have that people hold: names of files, engines, rates of both directions.
+//! Features of existing job files: names of files, engines, rates of both directions.
 
 use super::*;
 
@@ -19,13 +19,13 @@ fn files_are_called_by_their_format() {
     );
     let many = of("filename_format=$jobnum/$jobname.$filenum\nnrfiles=2\nnumjobs=2\ndirectory=d");
     assert_eq!(many, [["d/0/a.0", "d/0/a.1"], ["d/1/a.0", "d/1/a.1"]]);
-    // Without its number clones share a file, as when it is named.
+    // Without `$jobnum` clones share a file, as with a named one.
     assert_eq!(volumes("filename_format=x.$filenum\nnumjobs=3"), [(vec!["x.0".to_owned()], 3)]);
-    // What a run before has left has a size.
+    // A file left by an earlier run has a size.
     let left = "[a]\nioengine=psync\nrw=read\nfilename_format=x$jobnum\n";
     assert!(super::of(&format!("{left}directory=/dev/\n")).job.is_some());
     assert!(super::of(left).job.is_none());
-    // What is named has its name.
+    // A named file has its name.
     assert_eq!(of("filename=b\nfilename_format=c"), [["b"]]);
     assert!(super::of("[a]\nsize=1m\nfilename_format=x?$jobnum\n").job.is_none());
 }
@@ -58,7 +58,7 @@ fn rates_of_both_directions_make_the_mix() {
     assert_eq!(of("rate_iops=400\nrwmixread=70"), Some((50.0, ios(800.0), 1)));
     assert_eq!(of("rate_iops=500,100"), Some((83.0, ios(600.0), 0)));
     assert_eq!(of("rate_iops=700,300\nrwmixread=70"), Some((70.0, ios(1000.0), 0)));
-    // Bytes a second of 4k and 12k: three reads for each write.
+    // Bytes per second of 4k and 12k: three reads for each write.
     let (reads, pacing, _) = of("rate=12k,12k\nbs=4k,12k").unwrap();
     assert!(reads == 75.0 && matches!(pacing, Pacing::Bytes { .. }), "{reads} {pacing:?}");
     assert_eq!(of("rate=12k,"), None);
@@ -71,7 +71,8 @@ fn trims_may_be_longer_than_a_buffer() {
     assert!(job("trim").is_some() && job("write").is_none());
 }
 
-/// As many as fio 3.33 does, of 8 MiB in 4 KiB: it begins again only when a hole passes the end.
+/// The number of I/Os is that of fio 3.33, of 8 MiB in 4 KiB: fio starts again only when a hole
+/// passes the end.
 #[test]
 fn holes_of_any_length_end_as_with_fio() {
     let of = |words: &str| {
@@ -86,7 +87,7 @@ fn holes_of_any_length_end_as_with_fio() {
     assert_eq!(of("rw=write:512\nloops=2"), (2 * 1820, 512));
     assert_eq!(of("rw=read:20m"), (2048, 4096));
     assert_eq!(of("rw=read:-8k"), (2048, 4096));
-    // What counts is the end of the file, not that of its part.
+    // The end of the file counts, not that of its part.
     assert_eq!(of("rw=read:4k\noffset=32k"), (1024, 4096));
     assert_eq!(of("rw=read:4k\nfilename=/dev/x"), (1024, 4096));
     assert_eq!(of("rw=read:20m\nfilename=/dev/x"), (1, 4096));

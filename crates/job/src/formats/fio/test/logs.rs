@@ -1,4 +1,4 @@
-//! Logs and traces that jobs ask for.
+//! Logs and traces that jobs request.
 
 use super::*;
 

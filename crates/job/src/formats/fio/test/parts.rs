@@ -1,8 +1,8 @@
-//! Which part of a file is used, and how much is done in it, as found beside fio 3.33.
+//! Used part of a file, and the amount of I/O in it, compared with fio 3.33.
 
 use super::*;
 
-/// Size with which the file is made, and what is done in bytes and I/Os.
+/// Returns the size with which the file is created, and the amount of I/O in bytes and I/Os.
 fn of_file(words: &str) -> (u64, Option<u64>, Option<u64>) {
     let job = job(&format!("[a]\nfilename=x\n{words}\n"));
     let group = &job.steps[0].groups[0];
@@ -30,7 +30,7 @@ fn a_share_of_what_is_not_there_is_nothing() {
     assert_eq!(group.workload.range.start, Extent::Bytes(0));
     let there = job("[a]\nfilename=/dev/x\nsize=256k\noffset=25%\n");
     assert_eq!(there.steps[0].groups[0].workload.range.start, Extent::Bytes(1 << 28));
-    // A job before makes it.
+    // A previous job creates the file.
     let made = job("[a]\nrw=write\nfilename=x\nsize=1m\n[b]\nfilename=x\nsize=4k\noffset=50%\n");
     assert_eq!(made.steps[0].groups[1].workload.range.start, Extent::Bytes(1 << 19));
 }
@@ -40,7 +40,7 @@ fn the_last_one_fits_only_where_places_run_out() {
     let bytes = |words: &str| of_file(words).1;
     assert_eq!(bytes("size=10k"), Some(8192));
     assert_eq!(bytes("size=10k\nrw=randwrite"), Some(8192));
-    // Passed by the third.
+    // The limit is passed by the third I/O.
     assert_eq!(bytes("size=10k\nrw=randwrite\nnorandommap"), Some(10240));
     assert_eq!(bytes("size=10k\nfilesize=1m"), Some(10240));
     assert_eq!(bytes("size=10k\nrw=randread\nnorandommap\nloops=2"), Some(20480));
@@ -105,7 +105,7 @@ fn shares_come_before_ranges_before_a_length() {
     let note = reading.notes_of(Treatment::Ignored).next().unwrap();
     assert!(note.text == "blocksize=4k" && note.why.contains("comes before it"), "{note:?}");
     let both = of("[a]\nbsrange=8k-16k\nbssplit=4k/100\nfilename=/dev/x\n");
-    // As with fio the shares alone count behind a range, and before one that leaves them whole.
+    // As in fio, only the shares count after a range, and before one that leaves them unchanged.
     assert_eq!(both.job.unwrap().steps[0].groups[0].workload.access.lines[0].size_bytes, 4096);
     assert_eq!(sizes("bssplit=1k/50:2k/50\nbsrange=512-1m"), [1024, 2048]);
     let cut = of("[a]\nbssplit=4k/100\nbsrange=8k-16k\nfilename=/dev/x\n");

@@ -1,4 +1,4 @@
-//! Every row: what it sets is told by `explain`, and written so that it is read as the same.
+//! Tests of every row: `explain` reports its setting, and the written option is read as the same.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -8,7 +8,7 @@ use super::super::told;
 use super::*;
 use crate::spec::{JobSpec, Reported};
 
-/// Jobs in which options say something.
+/// Jobs in which options have an effect.
 const BASES: [&str; 11] = [
     "ioengine=null\nsize=64m\ntime_based\nruntime=5\n[a]",
     "ioengine=null\nsize=64m\nrw=randrw\n[a]",
@@ -26,7 +26,7 @@ const BASES: [&str; 11] = [
     "read_iolog=one.log\n[a]",
 ];
 
-/// Values, each of which some option takes.
+/// Values, each valid for some option.
 const VALUES: [&str; 43] = [
     "",
     "0",
@@ -72,10 +72,10 @@ const VALUES: [&str; 43] = [
     "0xff",
     "a",
 ];
-/// Of the values that an option takes, so many are tried.
+/// Number of valid values to try per option.
 const TRIED: usize = 6;
 
-/// What options say nothing without.
+/// Options without which another option has no effect.
 const BESIDE: [(&str, &str); 15] = [
     ("zone_reset_threshold", "zone_reset_frequency=1"),
     ("zonecapacity", "zonemode=zbd\nzonesize=1m"),
@@ -94,7 +94,7 @@ const BESIDE: [(&str, &str); 15] = [
     ("offset_align", "offset=25%"),
 ];
 
-/// Values that no other option has.
+/// Values that are valid for one option only.
 const OWN: [(&str, &str); 6] = [
     ("wait_for", "a"),
     ("read_iolog", "one.log"),
@@ -104,8 +104,8 @@ const OWN: [(&str, &str); 6] = [
     ("spdk_json_conf", "conf.json"),
 ];
 
-/// One that fio has given up, one that only refuses, two that only say what our buffers are anyway,
-/// and those of `cpuio` and of volumes on other hosts, which have tests of their own
+/// Options with tests elsewhere: one removed from fio, one that only refuses, two that only set
+/// what our buffers are anyway, and those of `cpuio` and of volumes on other hosts
 /// ([here](super::super::calls) and [here](super::super::remote)).
 const ELSEWHERE: [&str; 11] = [
     "cpuload",
@@ -120,8 +120,8 @@ const ELSEWHERE: [&str; 11] = [
     "digest_enable",
     "uri",
 ];
-/// What fio has words for and we have none, where we make of it what fio cannot say: `explain --as`
-/// refuses it. Files of one worker, a set of duplicates in blocks, lengths of any number of bytes.
+/// Options whose effect here has no fio option: `explain --as` refuses them. Files of one worker, a
+/// set of duplicates in blocks, unaligned sizes.
 const UNWRITTEN: [&str; 6] = [
     "nrfiles",
     "openfiles",
@@ -130,12 +130,12 @@ const UNWRITTEN: [&str; 6] = [
     "dedupe_working_set_percentage",
     "bs_unaligned",
 ];
-/// What is not always the same again, as `explain --as` notices: clones that meet at no place are
-/// several jobs then, random and sequential I/Os of different lengths two directions, and a trace
-/// on `ioengine=null` has the size that it needs.
+/// Options that are not always read back as the same job, as `explain --as` notices: clones with
+/// disjoint parts are several jobs then, random and sequential I/Os of different sizes are two
+/// directions, and a trace on `ioengine=null` has the size that it needs.
 const LOSSY: [&str; 4] = ["offset_increment", "file_append", "bs_is_seq_rand", "read_iolog"];
 
-/// The job of a file, if it is one, and the notes on an option.
+/// Returns the job of a file, if it is valid, and the notes on an option.
 fn job_of(text: &str, key: &str) -> Option<(JobSpec, Vec<String>)> {
     let open = |path: &std::path::Path| -> io::Result<Box<dyn io::Read>> {
         match path.ends_with("one.log") {
@@ -155,12 +155,12 @@ fn job_of(text: &str, key: &str) -> Option<(JobSpec, Vec<String>)> {
     Some((job, notes))
 }
 
-/// What `explain --as` keeps: sizes of files that are there, and numbers of logs, are no part of
-/// it.
+/// Returns the parts that `explain --as` preserves: sizes of existing files, and numbers of logs,
+/// are not among them.
 fn plain(mut job: JobSpec) -> JobSpec {
     for group in job.steps.iter_mut().flat_map(|step| &mut step.groups) {
         (group.reported, group.logs.jobs) = (Reported::Group, 1);
-        // It says nothing without flushes.
+        // The option has no effect without flushes.
         group.figures.flushes |= group.workload.access.flush_every == 0;
         for uri in &mut group.volumes {
             if let Some((path, rest)) = uri.clone().split_once("?size=") {
@@ -172,7 +172,7 @@ fn plain(mut job: JobSpec) -> JobSpec {
     job
 }
 
-/// Some lines that say an option, as it takes them.
+/// Returns valid lines that set an option.
 fn lines(row: &Row) -> Vec<String> {
     let key = row.name();
     let own = OWN.iter().filter(|(name, _)| *name == key).map(|(_, value)| *value);
@@ -189,7 +189,7 @@ fn lines(row: &Row) -> Vec<String> {
     taken.map(|value| format!("{key}={value}").trim_end_matches('=').to_owned()).collect()
 }
 
-/// What becomes of a line in a job: whether it does anything, and whether it is written.
+/// Tries a line in a job; returns whether it has an effect, and whether it is written.
 fn tried(base: &str, key: &str, line: &str) -> (bool, bool) {
     let Some((before, _)) = job_of(base, "\0") else { return (false, false) };
     let Some((after, notes)) = job_of(&format!("{base}{line}\n"), key) else {
@@ -203,7 +203,7 @@ fn tried(base: &str, key: &str, line: &str) -> (bool, bool) {
     (true, is_same(&after, key, line))
 }
 
-/// Whether a job is written. What is written is read as the same.
+/// Returns whether a job is written. A written job is read as the same.
 fn is_same(job: &JobSpec, key: &str, line: &str) -> bool {
     let Ok(text) = write(job, &storage) else { return false };
     let again = job_of(&text, "\0").map(|(job, _)| plain(job));

@@ -1,4 +1,4 @@
-//! Slips of the pen that fio finds.
+//! Typing mistakes that fio finds.
 
 use super::{error, job, of, refused};
 use crate::formats::note::Treatment::{Differs, Ignored};
@@ -82,7 +82,7 @@ fn what_fio_takes_is_taken_as_it_takes_it() {
     assert_eq!(of("thread=32\ntime_based=30\nruntime=1").limit_bytes, None);
     assert_eq!(of("flow=-8").flow.unwrap().weight, 8);
     assert_eq!(of("loops=-1\nruntime=1").limit_bytes, Some(u64::from(u32::MAX) << 20));
-    // Each is off by itself.
+    // Each is off separately.
     assert_eq!(of("fsync=4\nfdatasync=0").access.flush_every, 4);
     assert_eq!(of("fdatasync=4\nfdatasync=0").access.flush_every, 0);
     assert_eq!(of("rwmixwrite=12.5").access.read_percent(), 88.0);

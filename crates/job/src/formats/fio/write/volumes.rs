@@ -1,24 +1,24 @@
-//! Volumes of a job in the words of a fio job file, and the engine that reaches them.
+//! Volumes of a job as options of a fio job file, and the engine that reaches them.
 
 use super::Written;
 use crate::formats::fio::{passthrough, transport};
 use crate::formats::reading::Storage;
 
-/// How volumes are reached: what all of a job have in common.
+/// Access method that all volumes of a job have in common.
 #[derive(Default, PartialEq)]
 pub(in crate::formats::fio) struct Way {
     pub engine: &'static str,
-    /// Around the page cache; `None` where there is none.
+    /// True for direct I/O; `None` if there is no page cache.
     pub direct: Option<bool>,
     pub iopoll: bool,
     pub sqpoll: bool,
-    /// What we are called.
+    /// Name of the initiator or host.
     pub initiator: Option<String>,
-    /// Those of headers and of data.
+    /// Digests of headers and of data.
     pub digests: [bool; 2],
 }
 
-/// Finds which volumes there are, and how they are reached.
+/// Finds the volumes, and their access method.
 pub(super) fn find(
     written: &mut Written<'_>,
     storage: &dyn Fn(&str) -> Option<Storage>,
@@ -46,7 +46,7 @@ pub(super) fn find(
     }
 }
 
-/// The name of a volume, and how it is reached.
+/// Returns the name of a volume, and its access method.
 fn named(storage: &Storage) -> Result<(Option<String>, Way), String> {
     Ok(match storage {
         Storage::File { path, direct, iopoll, sqpoll, .. } => {

@@ -1,13 +1,13 @@
-//! Forms of files that people have: made by hand, by programs, or by versions that are long gone.
+//! Variants of files in use: written by hand, by programs, or by very old versions.
 
 use super::*;
 
-/// A file that runs `reads` on `ram:1g`, in the forms of 1.1.0.
+/// Returns a file that runs `reads` on `ram:1g`, in the format of 1.1.0.
 fn whole() -> String {
     file("NORMAL", &manager(1, 4, &["ram:1g"]))
 }
 
-/// Both of its workers' specifications are `first` and `second`.
+/// Replaces both of the workers' specifications by `first` and `second`.
 fn assigned(managers: &str, first: &str, second: &str) -> String {
     managers.replace("\tmix, of two\n\treads\n'End", &format!("\t{first}\n\t{second}\n'End"))
 }
@@ -28,7 +28,7 @@ fn a_worker_may_be_idle() {
         (volumes(0), volumes(1)),
         (vec![vec!["ram:1g".into()]], vec![vec!["ram:2g".into()]])
     );
-    // What a file says of it does not matter, and a test in which nobody does anything is none.
+    // A definition of Idle is ignored, and a test in which no worker does anything is none.
     let one = file("NORMAL", &assigned(&manager(1, 4, &["ram:1g"]), "Idle", "reads")).replace(
         "'END access",
         "'Access specification name,default assignment\n\tIdle,NONE\n'size\n\
@@ -50,7 +50,7 @@ fn names_of_specifications_are_found_as_iometer_finds_them() {
     assert!(said(&replaced).contains("defined again"), "{}", said(&replaced));
     let line = &replaced.job.unwrap().steps[1].groups[0].workload.access.lines[0];
     assert_eq!((line.size_bytes, line.read_percent), (8192, 0.0));
-    // The only one of a file is not taken for one that is not there.
+    // The only specification of a file does not replace a missing one.
     let cut = whole().replace("\tmix, of two\n\treads\n'End", "\tgone\n'End");
     let (begin, end) = (cut.find("\tmix, of two,NONE").unwrap(), cut.find("\treads,DISK").unwrap());
     let cut = format!("{}{}", &cut[..begin], &cut[end..]);
@@ -60,7 +60,7 @@ fn names_of_specifications_are_found_as_iometer_finds_them() {
 
 #[test]
 fn the_oldest_forms_are_read() {
-    // The setup has no end, words are numbers, and lines up to 100 % are one specification.
+    // The setup has no end, types are numbers, and lines up to 100 % are one specification.
     let old = "Version 1998.01.05\n'TEST SETUP ====\n'Run Time\n'\thours minutes seconds\n\t0 0 1\n\
         'Default Workers to Spawn\n\t0\n'Record Results\n\t0\n'Worker Cycling\n\t1 5 0\n\
         'Queue Depth Cycling\n\t1 8 2 1\n'Test Type\n\t0\n'ACCESS SPECIFICATIONS ====\n\

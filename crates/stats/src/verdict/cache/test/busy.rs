@@ -6,16 +6,16 @@ use super::*;
 /// Noise of a host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Host {
-    /// Deviation of the logarithm of its pace, from one stretch of reads to the next: processors
-    /// that clock differently, time that is stolen, neighbours on a disk.
+    /// Standard deviation of the logarithm of the host's pace, from one stretch of reads to the
+    /// next: changing CPU clocks, steal time, neighbours on a disk.
     pace: f64,
-    /// Share of reads in bursts, in which each waits for up to 3 ms more.
+    /// Share of reads in bursts, in which each read waits for up to 3 ms more.
     bursts: f64,
-    /// Reads of a burst.
+    /// Number of reads in a burst.
     burst_reads: f64,
-    /// Processors that rest between reads of one at a time wake after up to this time.
+    /// Maximum wake-up time of CPUs that are idle between reads at queue depth 1.
     wakes_ns: f64,
-    /// Whatever makes a first read slower that is no cache of the volume: processors' caches, maps
+    /// Time that makes a first read slower although no cache of the volume does: CPU caches, maps
     /// of a file system.
     first_ns: f64,
 }
@@ -30,7 +30,7 @@ const HOSTS: [Host; 7] = [
     Host { pace: 0.2, bursts: 0.5, burst_reads: 100.0, wakes_ns: 200e3, first_ns: 20e3 },
 ];
 
-/// A host in one stretch of reads.
+/// A host during one stretch of reads.
 struct Stretch {
     host: Host,
     pace: f64,
@@ -44,10 +44,10 @@ impl Stretch {
         Stretch { host, pace: (normal * host.pace).exp(), in_burst }
     }
 
-    /// Time on this host of a read that takes `ns` on a quiet host.
+    /// Returns the time on this host of a read that takes `ns` on a quiet host.
     fn read(&mut self, ns: f64, rng: &mut Rng) -> f64 {
         let Host { bursts, burst_reads, .. } = self.host;
-        // Ends of bursts and beginnings balance at their share.
+        // The rates of entering and leaving bursts balance at their share.
         let turns = match self.in_burst {
             true => 1.0 / burst_reads,
             false => bursts / (1.0 - bursts) / burst_reads,
@@ -66,7 +66,7 @@ impl Situation {
         }
     }
 
-    /// First and second reads of one stretch, where a cache holds such a part.
+    /// Returns first and second reads of one stretch, if a cache holds the share `hit`.
     fn pairs(&self, host: Host, hit: f64, rng: &mut Rng) -> [Vec<u64>; 2] {
         let (mut stretch, mut all) = (Stretch::new(host, rng), [Vec::new(), Vec::new()]);
         for _ in 0..PLACES {
@@ -117,7 +117,7 @@ impl Situation {
     }
 }
 
-/// A drive without a cache, one whose cache holds nothing but what was just read, as that of a
+/// Covers a drive without a cache, one whose cache holds only recently read data, as that of a
 /// hypervisor, and one whose cache holds a tenth.
 /// Twin of H25: drives on hosts that are busy in bursts, before the run, or beside single reads.
 #[test]
@@ -130,7 +130,7 @@ fn noise_of_a_host_accuses_no_drive() {
             for host in HOSTS {
                 let [pass, unknown, warn] = situation.come_to_on(host);
                 println!("{name}, {kind}, {host:?}: {pass} {unknown} {warn}");
-                // Single reads that told all by themselves were wrong in up to 189.
+                // Verdicts from single reads alone were wrong in up to 189 runs.
                 assert!(warn <= 10, "{name}, {kind}, {host:?}: {pass} {unknown} {warn}");
                 (accused, all) = (accused + warn, all + SEEDS);
             }
@@ -139,7 +139,7 @@ fn noise_of_a_host_accuses_no_drive() {
     assert!(accused * 200 <= all, "{accused} of {all}");
 }
 
-/// They hardly ever pass on such hosts, and are told on hosts that leave something to be seen.
+/// Caches hardly ever pass on such hosts, and are reported on hosts whose noise does not hide them.
 /// Lie of H25: a cache of all that is used, or of three quarters, on a busy host.
 #[test]
 fn planted_caches_hardly_pass_on_a_busy_host() {
