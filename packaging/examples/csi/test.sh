@@ -21,7 +21,7 @@ for _ in $(seq 100); do
 done
 address=$(sed -n 's/^ready iscsi=\([^ ]*\).*/\1/p' ready)
 # The URI says that the volume is emulated: bounds are missed otherwise.
-uri="fault:/dev/null(iscsi://$address/iqn.2026-11.io.drumfire:pvc-1/1?reconnect=20s)"
+uri="fault:none(iscsi://$address/iqn.2026-11.io.drumfire:pvc-1/1?reconnect=20s)"
 
 echo "1. the path is lost and comes back: no error, no data lost"
 "$drumfire" run "$uri" --size 4k --read 50 --outstanding 4 --seconds 10 --ramp 0 --verify --destroy \
