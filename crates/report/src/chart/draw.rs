@@ -13,6 +13,8 @@ use crate::page::escape;
 pub(super) const COLOURS: usize = 8;
 /// Lines with more points have none drawn.
 const POINTS_SHOWN: usize = 48;
+/// Maximum number of lines whose bands are drawn at full strength: more of them cover each other.
+const BANDS_CLEAR: usize = 4;
 /// Width of a letter and height of a line of text, in pixels.
 const LETTER: f64 = 6.7;
 const LINE: f64 = 16.0;
@@ -196,7 +198,8 @@ fn line(
     let points = series.reduced();
     let colour = index % COLOURS;
     let placed = |point: &Point| Some((frame.x(point.x)?, frame.y(point.y?)?));
-    band(svg, &points, colour, frame);
+    let faint = if plot.series.len() > BANDS_CLEAR { " faint" } else { "" };
+    band(svg, &points, &format!("c{colour}{faint}"), frame);
     let mut path = String::new();
     let mut is_down = false;
     let mut end = None;
@@ -241,7 +244,7 @@ fn line(
     end
 }
 
-fn band(svg: &mut String, points: &[Point], colour: usize, frame: &Frame) {
+fn band(svg: &mut String, points: &[Point], class: &str, frame: &Frame) {
     let ends = |point: &Point| {
         let (low, high) = point.range?;
         Some((frame.x(point.x)?, frame.y(low)?, frame.y(high)?))
@@ -263,7 +266,7 @@ fn band(svg: &mut String, points: &[Point], colour: usize, frame: &Frame) {
             }
             path.push('Z');
         }
-        let _ = writeln!(svg, "<path class=\"band c{colour}\" d=\"{path}\"/>");
+        let _ = writeln!(svg, "<path class=\"band {class}\" d=\"{path}\"/>");
     }
 }
 

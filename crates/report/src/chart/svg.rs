@@ -13,7 +13,7 @@ const ROW: f64 = 44.0;
 /// Where a bar begins and how high it is, within its row.
 const BAR: (f64, f64) = (20.0, 14.0);
 /// Width of a letter and height of a line of words, in pixels.
-const LETTER: f64 = 8.2;
+const LETTER: f64 = 8.7;
 const LINE: f64 = 16.0;
 
 impl Chart {

@@ -28,7 +28,7 @@ font-size:12px;fill:#1b1f24}\
 .rail{fill:#eaeef2}.mark{stroke:#1f7a4d;stroke-dasharray:4 3;fill:none}.named{fill:#1f7a4d}\
 .line{fill:none;stroke-width:2;stroke-linejoin:round}\
 .guide{stroke-width:1;stroke-dasharray:2 3}.simulated{stroke-dasharray:7 4}\
-.emulated{stroke-dasharray:9 3 2 3}.band{opacity:.25;stroke-width:3}\
+.emulated{stroke-dasharray:9 3 2 3}.band{opacity:.25;stroke-width:3}.faint{opacity:.07}\
 .heat{fill:#0b5fa5}.h0{opacity:.15}.h1{opacity:.35}.h2{opacity:.55}.h3{opacity:.78}";
 /// Colours of lines.
 const COLOURS: [&str; 8] =

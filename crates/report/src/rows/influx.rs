@@ -78,8 +78,11 @@ mod test {
     use super::*;
     use crate::generated;
 
+    /// Names with values.
+    type Pairs = Vec<(String, String)>;
+
     /// A line by the grammar of the protocol: its measurement, tags, fields and time.
-    fn parsed(line: &str) -> (String, Vec<(String, String)>, Vec<(String, String)>, i128) {
+    fn parsed(line: &str) -> (String, Pairs, Pairs, i128) {
         let split = |text: &str, at: char| -> Vec<String> {
             let (mut parts, mut chars) = (vec![String::new()], text.chars());
             while let Some(c) = chars.next() {
