@@ -30,8 +30,8 @@ impl Chart {
         svg + &bars + "</svg>\n"
     }
 
-    /// Height and content of the drawing, which is 720 pixels wide. Where a label and its figure do
-    /// not fit beside each other, every figure has a line of its own.
+    /// Height and content of the drawing, which is 720 pixels wide. If a label and its figure do
+    /// not fit on one line, every figure has a line of its own.
     pub(crate) fn drawing(&self) -> (f64, String) {
         let letters = |bar: &Bar| bar.label.chars().count() + bar.text.chars().count();
         let widest = self.bars.iter().map(letters).max().unwrap_or(0);
@@ -50,7 +50,7 @@ impl Chart {
         format!("{}. {}", self.about, bars.join("; "))
     }
 
-    /// A bar with its words above, the figure so much lower than the label.
+    /// Draws a bar with its words above; the figure is `lower` pixels below the label.
     fn bar(&self, svg: &mut String, bar: &Bar, top: f64, lower: f64) {
         let at = |value: f64| WIDTH * self.share(value);
         let (y, high) = (top + lower + BAR.0, BAR.1);
@@ -80,7 +80,7 @@ impl Chart {
     }
 }
 
-/// The beginning of a text that has more than so many letters.
+/// Shortens a text to this many letters; the last one is then an ellipsis.
 pub(crate) fn shortened(text: &str, letters: usize) -> String {
     if text.chars().count() <= letters {
         return text.to_owned();
@@ -114,7 +114,7 @@ mod test {
         );
     }
     #[test]
-    fn words_that_do_not_fit_beside_each_other_stand_below_each_other() {
+    fn a_figure_that_does_not_fit_has_a_line_of_its_own() {
         let bar = |label: String| Bar { label, value: 1.0, text: "1 kg".into(), ..Bar::default() };
         let of = |letters: usize| {
             let bars = vec![bar("x".repeat(letters)), bar("short".to_owned())];

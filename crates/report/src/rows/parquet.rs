@@ -13,7 +13,7 @@ use ::parquet::schema::types::Type;
 
 use super::{Column, Kind, Value};
 
-/// Rows of a group: what is kept in memory before it is encoded.
+/// Maximum number of rows of a group, which are in memory until they are encoded.
 const GROUP_ROWS: usize = 1 << 16;
 
 /// A file that is being written, in memory.
@@ -62,7 +62,7 @@ impl Table {
         self.file.into_inner().map_err(error)
     }
 
-    /// Writes what is kept.
+    /// Writes the rows in memory as a group.
     fn group(&mut self) -> Result<(), ParquetError> {
         let rows = std::mem::take(&mut self.rows);
         if rows.is_empty() {

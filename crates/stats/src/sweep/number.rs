@@ -155,7 +155,7 @@ mod test {
         let setting = Setting { word: "rate".into(), value: "50k".into() };
         let text = serde_json::to_value(&setting).unwrap();
         assert_eq!(text["number"], 50e3);
-        // The text is what counts, whatever stands beside it.
+        // The text counts, whatever the number says.
         let other = json!({ "word": "rate", "value": "50k", "number": 7, "unit": "bytes" });
         assert_eq!(serde_json::from_value::<Setting>(other).unwrap(), setting);
         let word = Setting { word: "places".into(), value: "zipf:1.2".into() };

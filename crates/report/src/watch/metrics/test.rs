@@ -88,7 +88,7 @@ fn sample_of(line: &str) -> Sample {
     (name.to_owned(), labels, value.parse().unwrap_or_else(|_| panic!("{line}")))
 }
 
-/// A moment after so many seconds of five reads each, of which one in a hundred takes 40 ms.
+/// A moment after seconds of five reads each, of which one in fifty takes 40 ms.
 fn slow(seconds: u64) -> (Moment, Vec<u64>) {
     let mut collector = Collector::new(vec![WorkerName::default()]);
     let mut moment = Moment::default();
