@@ -180,7 +180,7 @@ pub fn file(bytes: &[u8]) -> Result<()> {
     print(&lines.lines().collect())
 }
 
-/// Prints what is no text. A terminal gets none of it.
+/// Prints binary data to standard output; refuses a terminal.
 pub fn bytes(bytes: &[u8]) -> Result<()> {
     if io::stdout().is_terminal() {
         let why = "this format is binary: redirect the output to a file with > FILE";

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-/// Draws an SVG file, twice as large where that is no giant.
+/// Draws an SVG file with two dots per pixel, or fewer for a very large one.
 #[cfg(feature = "png")]
 pub fn png(svg: &str) -> Result<Vec<u8>> {
     drawn::png(svg)
 }
 
-/// Says which build draws.
+/// Refuses, and names the build that draws.
 #[cfg(not(feature = "png"))]
 pub fn png(_svg: &str) -> Result<Vec<u8>> {
     use crate::exit::UsageError;
@@ -28,9 +28,9 @@ mod drawn {
 
     use crate::exit::UsageError;
 
-    /// Dots of a picture at most: 4 bytes each.
+    /// Maximum number of dots of a picture; a dot has 4 bytes.
     const DOTS_MAX: f64 = 64e6;
-    /// Dots for each pixel of the drawing.
+    /// Dots per pixel of the drawing.
     const SCALE: f64 = 2.0;
 
     pub(super) fn png(svg: &str) -> Result<Vec<u8>> {

@@ -56,7 +56,7 @@ pub enum Form {
     Markdown,
     /// The charts of the page as one SVG file, or one of them with --chart.
     Svg,
-    /// The same as PNG, twice as large, in builds with the feature png.
+    /// The same as PNG, 2 dots per pixel, in builds with the feature png.
     Png,
     /// Honesty checks and bounds as test cases for build servers.
     Junit,
@@ -210,16 +210,16 @@ fn page(args: &Args) -> Result<()> {
     }
 }
 
-/// How a page is printed.
+/// Form of a printed page.
 #[derive(Clone, Copy, Debug)]
 pub enum Look<'a> {
-    /// With tables and charts.
+    /// HTML with tables and charts.
     Html,
-    /// For reviews and summaries.
+    /// Markdown for reviews and summaries.
     Markdown,
-    /// Its charts, or one of them.
+    /// The charts as SVG, or one of them.
     Svg(Option<&'a str>),
-    /// The same as dots.
+    /// The charts as PNG, or one of them.
     Png(Option<&'a str>),
 }
 

@@ -12,7 +12,7 @@ use stats::sweep::{CellRun, Setting, SweepResult};
 use crate::exit::UsageError;
 use crate::{output, report as results, sweep};
 
-/// Which table of a result.
+/// A table of a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Table {
     /// A row for each run, worker and second.
@@ -34,7 +34,7 @@ impl Table {
     }
 }
 
-/// Refuses `--rows` where nothing has any.
+/// Refuses `--rows` for a form without rows.
 pub fn only_with(rows: Option<Table>, has_rows: bool) -> Result<()> {
     match rows {
         Some(_) if !has_rows => {
@@ -45,13 +45,13 @@ pub fn only_with(rows: Option<Table>, has_rows: bool) -> Result<()> {
     }
 }
 
-/// A run or a sweep, and the side of a comparison that it is: `a`, `b` or none.
+/// Side of a comparison (`a`, `b` or empty), and the folder of its run or sweep.
 type Named = (&'static str, PathBuf);
 
-/// Sides that `compare --run` keeps in one folder.
+/// Sides that `compare --run` saves in one folder.
 const SIDES: [&str; 2] = ["a", "b"];
 
-/// The folders of these runs; one of `compare --run` is two.
+/// Lists the folders of runs. A folder of `compare --run` gives its two sides.
 pub fn named(runs: &[PathBuf]) -> Vec<Named> {
     let both = |run: &PathBuf| -> Vec<Named> {
         let sides = SIDES.map(|side| (side, run.join(side)));
@@ -66,7 +66,7 @@ fn holds_result(path: &Path) -> bool {
     path.is_file() || sweep::is_one(path) || results.iter().any(|name| path.join(name).is_file())
 }
 
-/// Where results come from, each read when its turn comes: a sweep may have more than memory holds.
+/// Runs and sweeps whose results are read one at a time: a sweep may have more than memory holds.
 pub struct Sources {
     each: Vec<Each>,
 }
@@ -77,7 +77,7 @@ enum Each {
 }
 
 impl Sources {
-    /// Of these runs and sweeps.
+    /// Opens runs, and reads the documents of sweeps.
     pub fn read(named: Vec<Named>) -> Result<Sources> {
         let one = |(side, path): Named| match sweep::is_one(&path) {
             true => {
@@ -89,7 +89,7 @@ impl Sources {
         Ok(Sources { each: named.into_iter().map(one).collect::<Result<_>>()? })
     }
 
-    /// The settings of all cells.
+    /// Returns the settings of all cells.
     pub fn settings(&self) -> Vec<Setting> {
         let sweeps = self.each.iter().filter_map(|each| match each {
             Each::Run(_) => None,
@@ -99,7 +99,7 @@ impl Sources {
         cells.flat_map(|cell| cell.settings.iter().cloned()).collect()
     }
 
-    /// Hands each result to `take`.
+    /// Reads each result, and passes it to `take`.
     pub fn each(&self, mut take: impl FnMut(&Source, &RunResult) -> Result<()>) -> Result<()> {
         self.each.iter().try_for_each(|each| match each {
             Each::Run((side, path)) => {
@@ -120,7 +120,7 @@ impl Sources {
     }
 }
 
-/// Every run of every cell that has a result, complete or not.
+/// Passes every run with a result to `take`, complete or not.
 fn of_sweep(
     side: &str,
     folder: &Path,
@@ -173,7 +173,7 @@ pub fn print_parquet(named: Vec<Named>, table: Table) -> Result<()> {
     output::bytes(&file.finish()?)
 }
 
-/// Says which build writes Parquet.
+/// Refuses, and names the build that writes Parquet.
 #[cfg(not(feature = "parquet"))]
 pub fn print_parquet(_named: Vec<Named>, _table: Table) -> Result<()> {
     let why = "--as parquet: this build has no feature parquet. fix: cargo install --path \

@@ -1,7 +1,7 @@
 //! Results as tables of rows for statistics programs: each row is one observation, each column one
 //! variable, with its unit in its name. [`csv`] and Parquet write the same columns.
 //!
-//! Three tables, as one would need two kinds of row otherwise: [`Rows`].
+//! There are three tables ([`Rows`]), so that each has one kind of row.
 
 mod columns;
 pub mod csv;
@@ -14,7 +14,7 @@ use stats::{Direction, Latency, RunResult, Second, WorkerResult, WorkerRow};
 
 pub use self::columns::columns;
 
-/// A table: what one row of it is.
+/// A table, by the meaning of its row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rows {
     /// One worker of one run in one second: counts, rates, mean and longest latency.
@@ -27,7 +27,7 @@ pub enum Rows {
     Totals,
 }
 
-/// Where a result comes from: it is in each of its rows.
+/// Origin of a result, which is in each of its rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Source {
     /// Folder or file of the result.
@@ -45,46 +45,46 @@ pub struct Source {
 /// A column.
 #[derive(Clone, Debug)]
 pub struct Column {
-    /// Its name, with its unit at the end.
+    /// Name of the column, with its unit at the end.
     pub name: String,
-    /// What its values are.
+    /// Kind of its values.
     pub kind: Kind,
     of: Of,
 }
 
-/// What values of a column are.
+/// Kind of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// UTF-8.
+    /// Text in UTF-8.
     Text,
-    /// From 0.
+    /// A whole number from 0.
     Whole,
-    /// With a fraction, in 64 bits.
+    /// A 64-bit floating-point number.
     Real,
 }
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Not known, or does not apply.
+    /// A value that is unknown or does not apply.
     None,
-    /// Of [`Kind::Text`].
+    /// A value of [`Kind::Text`].
     Text(String),
-    /// Of [`Kind::Whole`].
+    /// A value of [`Kind::Whole`].
     Whole(u64),
-    /// Of [`Kind::Real`]; finite.
+    /// A value of [`Kind::Real`]; finite.
     Real(f64),
 }
 
-/// How a value is found.
+/// Source of the values of a column.
 #[derive(Clone, Debug)]
 enum Of {
     Known(fn(&Row) -> Value),
-    /// Setting of a sweep of this name.
+    /// The setting of a sweep with this name.
     Setting(String),
 }
 
-/// What a row is made of.
+/// Parts of a result that make a row.
 #[derive(Clone, Copy)]
 struct Row<'a> {
     source: &'a Source,
@@ -95,10 +95,10 @@ struct Row<'a> {
     direction: (&'static str, Direction),
 }
 
-/// Name of the worker in rows of results of earlier versions, which have no rows of workers.
+/// Worker name for results of earlier versions, which have no rows of workers.
 const ALL: &str = "all";
 
-/// The rows of a result, in columns that [`columns`] gave.
+/// Makes the rows of a result, with a value for each of the [`columns`].
 pub fn rows(
     which: Rows,
     columns: &[Column],
@@ -162,8 +162,8 @@ impl Row<'_> {
     }
 }
 
-/// Rows of all workers, each with its length: documents from before that was in them have the rows
-/// one after the other.
+/// Returns the rows of all workers with their lengths. Earlier documents have no lengths; their rows
+/// follow each other.
 fn seconds(result: &RunResult) -> impl Iterator<Item = Second> {
     let mut from_s = 0.0;
     result.intervals.iter().map(move |second| {
@@ -175,7 +175,7 @@ fn seconds(result: &RunResult) -> impl Iterator<Item = Second> {
     })
 }
 
-/// What all workers did in a second, as if they were one.
+/// Makes a worker's row of the work of all workers.
 fn of_all(second: Second) -> WorkerRow {
     let count = |per_second: f64| (per_second * second.seconds).round() as u64;
     let (reads, writes) = (count(second.read_iops), count(second.write_iops));
@@ -196,7 +196,7 @@ fn of_all(second: Second) -> WorkerRow {
     }
 }
 
-/// All together, then each direction that was used.
+/// Returns all directions together, then each direction with I/Os.
 fn directions(result: &RunResult) -> Vec<(&'static str, Direction)> {
     let totals = &result.totals;
     let parts = [&totals.read, &totals.write, &totals.trim];

@@ -77,7 +77,7 @@ struct Request {
     path: String,
     token: Option<String>,
     host: Option<String>,
-    /// Metrics are wanted in the form of OpenMetrics.
+    /// True if the client accepts OpenMetrics.
     open_metrics: bool,
 }
 

@@ -75,7 +75,7 @@ impl Parts {
         (head.collect(), self.rows.iter().map(row).collect())
     }
 
-    /// Height and content of the drawing at a width in pixels.
+    /// Draws the rows at a width in pixels; returns their height and content.
     pub(crate) fn draw(&self, width: usize) -> (f64, String) {
         let width = width as f64;
         let ends = self.rows.iter().flat_map(|row| row.parts.iter().map(|part| part.2));

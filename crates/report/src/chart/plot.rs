@@ -74,7 +74,7 @@ const ROWS: usize = 240;
 pub(crate) const POINTS: usize = 2000;
 
 impl Plot {
-    /// Height and content of the drawing at a width in pixels.
+    /// Draws the plot at a width in pixels; returns its height and content.
     pub(crate) fn drawing(&self, width: usize) -> (f64, String) {
         draw::plot(self, width)
     }

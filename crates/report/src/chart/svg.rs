@@ -30,7 +30,7 @@ impl Chart {
         svg + &bars + "</svg>\n"
     }
 
-    /// Height and content of the drawing, which is 720 pixels wide. If a label and its figure do
+    /// Draws the bars 720 pixels wide; returns their height and content. If a label and its figure do
     /// not fit on one line, every figure has a line of its own.
     pub(crate) fn drawing(&self) -> (f64, String) {
         let letters = |bar: &Bar| bar.label.chars().count() + bar.text.chars().count();

@@ -1,5 +1,5 @@
-//! The charts of a page as one SVG file: the same drawings, below each other, dark on white, each
-//! with its heading. Nothing is fetched, and no style needs more than SVG 1.1 and classes.
+//! The charts of a page as one SVG file: the drawings of the page, each below the one before, with
+//! their headings, dark on white. Nothing is fetched, and styles are those of SVG 1.1.
 
 use std::fmt::{self, Write as _};
 
@@ -8,15 +8,15 @@ use crate::chart::shortened;
 
 /// Width of the file and of its drawings, in pixels.
 const WIDTH: usize = 720;
-/// White on all sides.
+/// Width of the white margin, in pixels.
 const EDGE: f64 = 20.0;
-/// Letters of a line of words, of the widest of the usual fonts.
+/// Maximum number of letters of a line, for the widest of the usual fonts.
 const LETTERS: usize = 98;
-/// Height of a line of words, and of a heading.
+/// Height of a line of words, and of a heading, in pixels.
 const LINE: f64 = 16.0;
 const HEADING: f64 = 26.0;
 
-/// Colours and lines of the page in daylight. Fonts are those that hosts have.
+/// Style sheet: colours and lines of the light page, and fonts that hosts have.
 const SHEET: &str = "\
 text{font-family:'Liberation Sans',Arial,Helvetica,'Noto Sans','DejaVu Sans',sans-serif;\
 font-size:12px;fill:#1b1f24}\
@@ -37,7 +37,7 @@ const COLOURS: [&str; 8] =
 /// A chart that a page does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoChart {
-    /// Names of those that it has.
+    /// Names of the charts of the page.
     pub known: Vec<String>,
 }
 
@@ -62,17 +62,17 @@ struct Figure {
 }
 
 impl Page {
-    /// Names of the charts, as `rate-over-time`; of several with one title the later ones have a
-    /// number.
+    /// Returns the names of the charts, such as `rate-over-time`. Later charts with the same title
+    /// have a number.
     pub fn charts(&self) -> Vec<String> {
         self.figures().into_iter().map(|figure| figure.name).collect()
     }
 
-    /// All charts in one file, or one of them.
+    /// Draws all charts in one file, or one of them.
     ///
     /// # Errors
     ///
-    /// A page without a chart, or without the chart of this name.
+    /// [`NoChart`] if the page has no chart, or none of this name.
     pub fn svg(&self, chart: Option<&str>) -> Result<String, NoChart> {
         let mut figures = self.figures();
         if let Some(wanted) = chart {
@@ -116,7 +116,7 @@ impl Page {
         figures
     }
 
-    /// Class, origin and the reason that counts: a picture travels alone.
+    /// Returns class, origin and the main reason: a picture travels without its page.
     fn trust(&self) -> String {
         let judged = self.judged.iter().map(|judged| {
             let because = match judged.because.is_empty() {
@@ -129,14 +129,14 @@ impl Page {
     }
 }
 
-/// A title as the name of a file: `Rate over time` is `rate-over-time`.
+/// Makes a name of a title: `Rate over time` is `rate-over-time`.
 fn named(title: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let words: String = title.chars().map(plain).collect();
     words.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// What is drawn so far, and where the next line begins.
+/// A file in progress, and the position of its next line.
 struct Drawn {
     text: String,
     y: f64,
@@ -154,7 +154,7 @@ impl Drawn {
         self.y += height;
     }
 
-    /// Lines of words.
+    /// Appends words as lines.
     fn words(&mut self, class: &str, text: &str) {
         let mut line = String::new();
         for word in text.split_whitespace() {

@@ -1,13 +1,13 @@
-//! The columns of each table: names are a contract, as scripts rest on them.
+//! The columns of each table. Their names are a contract with scripts.
 
 use stats::sweep::{Quantity, Setting};
 
 use super::{ALL, Column, Kind, Of, Row, Rows, Value, latency};
 
-/// A column of every table or of one: its name, what it holds, and how that is found.
+/// A column: name, kind and source.
 type Known = (&'static str, Kind, fn(&Row) -> Value);
 
-/// Columns of every table: where a row comes from, how far to believe it, and the job.
+/// Columns of every table: source, trust and job.
 const RUN: [Known; 20] = [
     ("run", Kind::Text, |row| text(&row.source.run)),
     ("side", Kind::Text, |row| text(&row.source.side)),
@@ -120,8 +120,8 @@ fn per_s(count: u64, row: &Row) -> Value {
     if seconds > 0.0 { Value::Real(count as f64 / seconds) } else { Value::None }
 }
 
-/// The columns of a table: those of every run, one for each setting of a sweep, and the table's
-/// own. `settings`: the settings of all cells that the table is to have.
+/// Returns the columns of a table: those of every run, one for each setting of a sweep, and those of
+/// the table. `settings` are those of all cells of the table.
 pub fn columns(which: Rows, settings: &[Setting]) -> Vec<Column> {
     let known = |(name, kind, of): &Known| Column {
         name: (*name).to_owned(),
@@ -143,7 +143,7 @@ pub fn columns(which: Rows, settings: &[Setting]) -> Vec<Column> {
     RUN.iter().map(known).chain(axes).chain(own.iter().map(known)).collect()
 }
 
-/// The column of a setting: of numbers if all its values are numbers of one unit.
+/// Makes the column of a setting: numbers if all its values are numbers of one unit, else text.
 fn axis(word: &str, settings: &[Setting]) -> Column {
     let values = settings.iter().filter(|setting| setting.word == word);
     let all: Option<Vec<Quantity>> = values.map(Setting::quantity).collect();
@@ -159,7 +159,7 @@ fn axis(word: &str, settings: &[Setting]) -> Column {
     Column { name, kind, of: Of::Setting(word.to_owned()) }
 }
 
-/// Names of the columns that a table has without a sweep.
+/// Returns the names of the columns of a table without a sweep.
 #[cfg(test)]
 pub(super) fn names(which: Rows) -> Vec<String> {
     columns(which, &[]).into_iter().map(|column| column.name).collect()

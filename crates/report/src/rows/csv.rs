@@ -1,5 +1,5 @@
-//! Rows as comma-separated values by RFC 4180: a header, a line for each row, quotes where a text
-//! needs them, nothing where a value is not known. Lines end in a line feed alone.
+//! Rows as comma-separated values (RFC 4180): a header, a line for each row, quotes for texts that
+//! need them, and an empty field for an unknown value. Lines end in a line feed alone.
 
 use std::io::{self, Write};
 

@@ -9,14 +9,14 @@ use stats::RunResult;
 
 use super::{Column, Kind, Rows, Source, Value, columns, rows};
 
-/// Columns that are no field: the time of the point says them.
+/// Columns that the time of a point replaces.
 const OF_THE_TIME: [&str; 2] = ["t_s", "started"];
 
-/// Writes the points of a result: of each worker, and of all together.
+/// Writes the points of a result: those of each worker, and those of all workers.
 ///
 /// # Errors
 ///
-/// A result whose start is no date; those of the writer.
+/// An invalid start date of the result, and errors of the writer.
 pub fn write(source: &Source, result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     let started = result.started.parse::<jiff::Timestamp>().map_err(io::Error::other)?;
     let started_ns = started.as_nanosecond();
@@ -32,7 +32,7 @@ pub fn write(source: &Source, result: &RunResult, out: &mut impl Write) -> io::R
     Ok(())
 }
 
-/// A line; `None` for a row without a field, which the protocol does not allow.
+/// Makes a line; `None` for a row without a field, which the protocol does not allow.
 fn point(name: &str, columns: &[Column], row: &[Value], started_ns: i128) -> Option<String> {
     let (mut tags, mut fields, mut t_s) = (String::new(), String::new(), 0.0);
     for (column, value) in columns.iter().zip(row) {
@@ -59,8 +59,8 @@ fn point(name: &str, columns: &[Column], row: &[Value], started_ns: i128) -> Opt
     Some(format!("{name}{tags} {fields} {at_ns}"))
 }
 
-/// A value of a tag: commas, spaces, equal signs and backslashes are escaped, and what would end
-/// the line becomes a space.
+/// Escapes commas, spaces, equal signs and backslashes of a tag's value. Control characters become
+/// spaces.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

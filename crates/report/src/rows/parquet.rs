@@ -16,7 +16,7 @@ use super::{Column, Kind, Value};
 /// Maximum number of rows of a group, which are in memory until they are encoded.
 const GROUP_ROWS: usize = 1 << 16;
 
-/// A file that is being written, in memory.
+/// A Parquet file in progress, in memory.
 pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Value>>,
@@ -24,11 +24,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty file with these columns.
+    /// Begins a file with these columns.
     ///
     /// # Errors
     ///
-    /// Columns of which two have one name.
+    /// Two columns with the same name.
     pub fn new(columns: Vec<Column>) -> io::Result<Table> {
         let fields = columns.iter().map(field).collect::<Result<_, _>>().map_err(error)?;
         let schema = Type::group_type_builder("rows").with_fields(fields).build().map_err(error)?;
@@ -37,7 +37,7 @@ impl Table {
         Ok(Table { columns, rows: Vec::new(), file: file.map_err(error)? })
     }
 
-    /// The columns.
+    /// Returns the columns.
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
@@ -46,17 +46,17 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Those of the encoder.
+    /// Errors of the encoder.
     pub fn add(&mut self, rows: Vec<Vec<Value>>) -> io::Result<()> {
         self.rows.extend(rows);
         if self.rows.len() >= GROUP_ROWS { self.group().map_err(error) } else { Ok(()) }
     }
 
-    /// The whole file.
+    /// Ends the file, and returns its bytes.
     ///
     /// # Errors
     ///
-    /// Those of the encoder.
+    /// Errors of the encoder.
     pub fn finish(mut self) -> io::Result<Vec<u8>> {
         self.group().map_err(error)?;
         self.file.into_inner().map_err(error)
@@ -119,7 +119,7 @@ fn text(value: &Value) -> Option<ByteArray> {
     }
 }
 
-/// The bits of an unsigned number, as the format keeps them.
+/// Returns the bits of an unsigned number, as the format has them.
 fn whole(value: &Value) -> Option<i64> {
     match value {
         Value::Whole(number) => Some(number.cast_signed()),

@@ -30,8 +30,8 @@ pub fn metrics(moment: &Moment) -> String {
     out.text
 }
 
-/// The same in the form of OpenMetrics, for collectors that ask for it: the name of a counter's
-/// family lacks `_total`, and the text has an end.
+/// Writes all metrics as OpenMetrics: the name of a counter's family has no `_total`, and the text
+/// has an end.
 pub fn open_metrics(moment: &Moment) -> String {
     let mut text = String::new();
     for line in metrics(moment).lines() {
@@ -53,7 +53,7 @@ pub fn open_metrics(moment: &Moment) -> String {
 const HISTOGRAM: &str = "drumfire_io_latency_seconds";
 
 impl Out {
-    /// Counters since the run began, by direction.
+    /// Writes the counters since the run began, by direction.
     fn counts(&mut self, of: &Counts) {
         let direction = |name| [("direction", name)];
         let help = "Completed I/Os and flushes since the run began, the ramp included.";

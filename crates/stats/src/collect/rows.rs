@@ -10,7 +10,7 @@ const ROWS_MAX: usize = 1 << 16;
 /// workers still enough for a course.
 const OF_ONE: (usize, usize) = (16, 4096);
 
-/// What each worker did in stretches of equal length.
+/// Counts of each worker in stretches of equal length.
 #[derive(Debug)]
 pub(super) struct Rows {
     /// Stretches at most, an even number.
@@ -29,7 +29,7 @@ struct Stretch {
     workers: Vec<Count>,
 }
 
-/// What one worker did in a stretch.
+/// Counts of one worker in a stretch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Count {
     span_ns: u64,
@@ -48,7 +48,7 @@ struct Count {
 }
 
 impl Rows {
-    /// For this many workers.
+    /// Makes empty rows for a number of workers.
     pub fn new(workers: usize) -> Rows {
         Rows::of(workers, (ROWS_MAX / workers.max(1)).clamp(OF_ONE.0, OF_ONE.1) & !1)
     }
@@ -110,7 +110,7 @@ impl Rows {
         self.last_of(worker).errors += late.errors();
     }
 
-    /// The last stretch in which a worker was there.
+    /// Finds the last stretch in which a worker ran.
     fn last_of(&mut self, worker: usize) -> &mut Count {
         let nothing = Count::default();
         let there = self.stretches.iter().rposition(|it| it.workers[worker] != nothing);
@@ -120,7 +120,7 @@ impl Rows {
         }
     }
 
-    /// The rows of a worker: one for each stretch in which it was there.
+    /// Returns the rows of a worker: one for each stretch in which it ran.
     pub fn of_worker(&self, worker: usize) -> WorkerRows {
         let mut rows = WorkerRows::default();
         let closed = self.stretches.iter().map(|stretch| (stretch.to_s, &stretch.workers[worker]));

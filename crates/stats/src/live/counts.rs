@@ -1,14 +1,14 @@
-//! What a run has done since it began, the ramp included: counters that only grow, for collectors
-//! of metrics that look at any time. Histograms of a few dozen buckets, which a collector adds up
-//! over minutes, give a p99 at five I/Os per second, too.
+//! Counters of a run since it began, the ramp included. They only grow, so that a collector of
+//! metrics can read them at any time. A collector adds up the histograms of 55 buckets over
+//! minutes, which gives a p99 at 5 IOPS, too.
 
 use block::Op;
 
 use crate::histogram::Latencies;
 use crate::interval::{Interval, Tally};
 
-/// Upper edges of the buckets in nanoseconds: six a decade, from 100 ns to 100 s. What is longer is
-/// in no bucket but in the count.
+/// Upper edges of the buckets in nanoseconds: six per decade, from 100 ns to 100 s. Longer latencies
+/// are in no bucket, but in `samples`.
 pub const EDGES_NS: [u64; EDGES] = edges();
 /// Number of edges.
 pub const EDGES: usize = 55;
@@ -67,7 +67,7 @@ impl Default for DirectionCounts {
 }
 
 impl Counts {
-    /// Adds what was done in a second.
+    /// Adds the I/Os of a second.
     pub(crate) fn add(&mut self, done: &Interval) {
         self.read.add(&done.read);
         self.write.add(&done.write);
@@ -75,7 +75,7 @@ impl Counts {
         self.flush.add(&done.flush);
     }
 
-    /// The directions that did anything, with their names.
+    /// Returns the directions with I/Os, with their names.
     pub fn used(&self) -> impl Iterator<Item = (&'static str, &DirectionCounts)> {
         let all = [
             (Op::Read, &self.read),
@@ -105,8 +105,8 @@ impl DirectionCounts {
         self.add_latencies(&tally.latencies);
     }
 
-    /// Adds latencies. A bucket of the finer histogram is counted where its end is: a latency is
-    /// never told as shorter than it was.
+    /// Adds latencies. A bucket of the finer histogram counts at its upper end, so no latency counts
+    /// as shorter than it was.
     fn add_latencies(&mut self, latencies: &Latencies) {
         if latencies.is_empty() {
             return;

@@ -1,5 +1,5 @@
-//! What one worker did second by second. Columns instead of objects keep the document of many
-//! workers small: a row has about 40 bytes.
+//! The rows of one worker over time. They are columns instead of objects, which keeps documents of
+//! many workers small: a row has about 40 bytes.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct WorkerRows {
     /// End of each row in seconds, by the clock of [`Second::t`](crate::Second::t), ascending.
     pub t: Vec<f64>,
-    /// How long the worker was there in the row, in seconds.
+    /// Time for which the worker ran in the row, in seconds.
     pub seconds: Vec<f64>,
     /// Reads done without a fault.
     #[serde(skip_serializing_if = "is_zero")]
@@ -69,14 +69,14 @@ fn is_zero(column: &[u64]) -> bool {
 }
 
 impl WorkerRow {
-    /// Reads, writes and trims done without a fault.
+    /// Adds up reads, writes and trims.
     pub fn ios(&self) -> u64 {
         self.reads.saturating_add(self.writes).saturating_add(self.trims)
     }
 }
 
 impl WorkerRows {
-    /// Whether nothing is known: results of earlier versions have no rows of workers.
+    /// Tests for rows; results of earlier versions have none.
     pub fn is_empty(&self) -> bool {
         self.t.is_empty()
     }
@@ -98,7 +98,7 @@ impl WorkerRows {
         self.max_ns.push(row.max_ns);
     }
 
-    /// The rows, as many as there are ends; a column that is shorter reads as 0 or `None`.
+    /// Iterates over the rows, one for each end. A shorter column reads as 0 or `None`.
     pub fn iter(&self) -> impl Iterator<Item = WorkerRow> + '_ {
         self.t.iter().enumerate().map(|(index, t_s)| WorkerRow {
             t_s: *t_s,
@@ -118,7 +118,7 @@ impl WorkerRows {
     }
 }
 
-/// Equal rows, whether a column of zeroes is there or left out.
+/// Compares rows, so that a column of zeroes equals a missing one.
 impl PartialEq for WorkerRows {
     fn eq(&self, other: &WorkerRows) -> bool {
         self.iter().eq(other.iter())

@@ -16,8 +16,8 @@ pub struct Quantity {
     pub unit: &'static str,
 }
 
-/// The number that a setting's value is: `4k` of a size is 4096 bytes, `50k` of a rate is 50,000
-/// I/Os per second. `None` for words such as `zipf:1.2` and URIs.
+/// Reads the value of a setting as a number: `4k` of a size is 4096 bytes, `50k` of a rate is 50,000
+/// I/Os per second. `None` for words such as `zipf:1.2` and for URIs.
 pub fn quantity(word: &str, value: &str) -> Option<Quantity> {
     let value = value.trim();
     let of = |number: Option<f64>, unit| Some(Quantity { number: number?, unit });
@@ -59,14 +59,14 @@ fn decimal(text: &str) -> Option<f64> {
 }
 
 impl Setting {
-    /// Its value as a number, if it is one.
+    /// Reads the value as a number, if it is one.
     pub fn quantity(&self) -> Option<Quantity> {
         quantity(&self.word, &self.value)
     }
 }
 
 impl Axis {
-    /// Its values as numbers of one unit; `None` if one of them is no number or has another unit.
+    /// Reads the values as numbers of one unit; `None` if a value is no number or has another unit.
     pub fn numbers(&self) -> Option<(Vec<f64>, &'static str)> {
         let all: Option<Vec<Quantity>> =
             self.values.iter().map(|value| quantity(&self.word, value)).collect();
