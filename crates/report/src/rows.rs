@@ -162,8 +162,8 @@ impl Row<'_> {
     }
 }
 
-/// Returns the rows of all workers with their lengths. Earlier documents have no lengths; their rows
-/// follow each other.
+/// Returns the rows of all workers with their lengths. Earlier documents have no lengths; their
+/// rows follow each other.
 fn seconds(result: &RunResult) -> impl Iterator<Item = Second> {
     let mut from_s = 0.0;
     result.intervals.iter().map(move |second| {

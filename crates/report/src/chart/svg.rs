@@ -30,8 +30,8 @@ impl Chart {
         svg + &bars + "</svg>\n"
     }
 
-    /// Draws the bars 720 pixels wide; returns their height and content. If a label and its figure do
-    /// not fit on one line, every figure has a line of its own.
+    /// Draws the bars 720 pixels wide; returns their height and content. If a label and its figure
+    /// do not fit on one line, every figure has a line of its own.
     pub(crate) fn drawing(&self) -> (f64, String) {
         let letters = |bar: &Bar| bar.label.chars().count() + bar.text.chars().count();
         let widest = self.bars.iter().map(letters).max().unwrap_or(0);

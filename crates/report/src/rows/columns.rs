@@ -120,8 +120,8 @@ fn per_s(count: u64, row: &Row) -> Value {
     if seconds > 0.0 { Value::Real(count as f64 / seconds) } else { Value::None }
 }
 
-/// Returns the columns of a table: those of every run, one for each setting of a sweep, and those of
-/// the table. `settings` are those of all cells of the table.
+/// Returns the columns of a table: those of every run, one for each setting of a sweep, and those
+/// of the table. `settings` are those of all cells of the table.
 pub fn columns(which: Rows, settings: &[Setting]) -> Vec<Column> {
     let known = |(name, kind, of): &Known| Column {
         name: (*name).to_owned(),

@@ -7,8 +7,8 @@ use block::Op;
 use crate::histogram::Latencies;
 use crate::interval::{Interval, Tally};
 
-/// Upper edges of the buckets in nanoseconds: six per decade, from 100 ns to 100 s. Longer latencies
-/// are in no bucket, but in `samples`.
+/// Upper edges of the buckets in nanoseconds: six per decade, from 100 ns to 100 s. Longer
+/// latencies are in no bucket, but in `samples`.
 pub const EDGES_NS: [u64; EDGES] = edges();
 /// Number of edges.
 pub const EDGES: usize = 55;
@@ -105,8 +105,8 @@ impl DirectionCounts {
         self.add_latencies(&tally.latencies);
     }
 
-    /// Adds latencies. A bucket of the finer histogram counts at its upper end, so no latency counts
-    /// as shorter than it was.
+    /// Adds latencies. A bucket of the finer histogram counts at its upper end, so no latency
+    /// counts as shorter than it was.
     fn add_latencies(&mut self, latencies: &Latencies) {
         if latencies.is_empty() {
             return;

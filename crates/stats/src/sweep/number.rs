@@ -16,8 +16,8 @@ pub struct Quantity {
     pub unit: &'static str,
 }
 
-/// Reads the value of a setting as a number: `4k` of a size is 4096 bytes, `50k` of a rate is 50,000
-/// I/Os per second. `None` for words such as `zipf:1.2` and for URIs.
+/// Reads the value of a setting as a number: `4k` of a size is 4096 bytes, `50k` of a rate is
+/// 50,000 I/Os per second. `None` for words such as `zipf:1.2` and for URIs.
 pub fn quantity(word: &str, value: &str) -> Option<Quantity> {
     let value = value.trim();
     let of = |number: Option<f64>, unit| Some(Quantity { number: number?, unit });
