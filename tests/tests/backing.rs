@@ -123,7 +123,9 @@ fn forms_of_other_programs_keep_it() {
     run("run delay:x25-m(ram:32m) --size 4k --seconds 0.5 --no-ceiling --out emulated");
     run("simulate x25-m --size 4k --outstanding 32 --seconds 1 --out simulated");
     for origin in ["emulated", "simulated"] {
-        for form in ["text", "json", "markdown", "junit", "fio", "fio+", "csv", "hlog", "html"] {
+        for form in
+            ["text", "json", "markdown", "junit", "fio", "fio+", "csv", "iometer", "hlog", "html"]
+        {
             let text = run(&format!("report {origin} --as {form}"));
             assert!(text.contains(origin), "{form} of {origin}: {text}");
         }

@@ -41,8 +41,14 @@ fn the_class_of_a_result_travels_with_every_form() {
     let job = &fio["jobs"][0];
     assert_eq!((&job["error"], &job["drumfire"]["class"]), (&json!(0), &json!("invalid")));
     assert_eq!(job["drumfire"]["checks"]["H02"], "fail");
+    let iometer = report("iometer");
+    assert!(
+        iometer.contains(&format!("\n'Class: {why}\n'Checks not passed: H02 fail")),
+        "{iometer}"
+    );
     let csv = report("csv");
-    assert!(csv.contains(&format!("\n'Class: {why}\n'Checks not passed: H02 fail")), "{csv}");
+    assert!(csv.lines().count() > 1, "{csv}");
+    assert!(csv.lines().skip(1).all(|row| row.contains(",measured,,invalid,")), "{csv}");
     assert!(report("hlog").contains(&format!("\n#[Class: {why}]\n")), "{}", report("hlog"));
     let html = report("html");
     assert!(html.contains(why), "{html}");

@@ -194,7 +194,7 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
     }
     let ios = kept["totals"]["ios"].as_f64().unwrap();
     assert!(ios > 0.0 && (done / ios - 1.0).abs() < 0.01, "{done} of {kept}");
-    for form in ["text", "fio", "csv", "hlog", "html"] {
+    for form in ["text", "fio", "csv", "iometer", "hlog", "html"] {
         assert!(!report(form).is_empty(), "{form}");
     }
 }

@@ -156,7 +156,7 @@ fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
     // Two and four on each of two targets.
     assert!((2.1..4.1).contains(&outstanding[0]), "{outstanding:?}");
     assert!((4.2..8.1).contains(&outstanding[1]), "{outstanding:?}");
-    let csv = drumfire.run(folder.path(), "report out --as csv", LIMIT).ok().stdout;
+    let csv = drumfire.run(folder.path(), "report out --as iometer", LIMIT).ok().stdout;
     let rows: Vec<Vec<&str>> = csv
         .lines()
         .filter(|line| line.starts_with("ALL,") || line.starts_with("DISK,"))

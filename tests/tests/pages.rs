@@ -136,6 +136,16 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let (_, metrics) = get(&address, "/metrics", "");
     assert!(metrics.contains("\ndrumfire_iops "), "{metrics}");
     prometheus_takes(&metrics);
+    let total = |name: &str| {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} in {metrics}")).parse::<f64>().unwrap()
+    };
+    let ios = total("drumfire_ios_total{direction=\"read\"}");
+    assert!(ios > 0.0, "{metrics}");
+    assert_eq!(total("drumfire_io_latency_seconds_count{direction=\"read\"}"), ios);
+    let (head, open) = get(&address, "/metrics", "Accept: application/openmetrics-text\r\n");
+    assert!(head.contains("openmetrics-text; version=1.0.0"), "{head}");
+    assert!(open.contains("# TYPE drumfire_ios counter\n") && open.ends_with("# EOF\n"), "{open}");
     for (request, code) in [
         (format!("POST / HTTP/1.1\r\nHost: {address}\r\n\r\n"), "405"),
         ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n".to_owned(), "403"),

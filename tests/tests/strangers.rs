@@ -173,7 +173,7 @@ fn a_result_of_others_cannot_steer_the_terminal() {
     document("report a --as fio");
     document("compare a b --json");
     // Nor do other forms, on a terminal.
-    for form in ["text", "json", "csv", "hlog", "junit", "markdown", "html", "fio"] {
+    for form in ["text", "json", "csv", "iometer", "hlog", "junit", "markdown", "html", "fio"] {
         let terminal = Terminal::open();
         let args = format!("report a --as {form} --color never");
         let mut program = terminal.start(&drumfire.command(folder.path(), &args));

@@ -47,10 +47,14 @@ fn every_cell_has_a_result_and_a_row() {
         assert_eq!(result["job"]["size_bytes"], size);
         let outstanding = cell["settings"][1]["value"].as_str().unwrap();
         assert_eq!(result["job"]["outstanding"].to_string(), outstanding);
+        assert_eq!(cell["settings"][0]["number"].as_f64(), Some(f64::from(size)));
+        assert_eq!(cell["settings"][0]["unit"], "bytes");
+        assert_eq!(cell["settings"][1]["number"].as_f64(), outstanding.parse().ok());
         assert_eq!((&cell["iops"]["n"], &cell["iops"]["confidence"]), (&2.into(), &0.5.into()));
         assert!(cell["iops"]["median"].as_f64().unwrap() > 0.0);
     }
     assert_eq!(document["series"].as_array().unwrap().len(), 2);
+    assert_eq!(document["plan"]["axes"][0]["numbers"], serde_json::json!([512.0, 4096.0]));
     let flag = drumfire.run(folder.path(), "sweep s --size 4k", LIMIT);
     assert_eq!(flag.code, Some(2), "{flag:?}");
     assert!(flag.stderr.contains("--size cannot be used with s, which sets it"), "{flag:?}");
@@ -68,7 +72,9 @@ fn every_cell_has_a_result_and_a_row() {
     }
     let page = report("--as html").stdout;
     assert!(page.contains("size=4k outstanding=16") && page.contains("knee size=512"), "{page}");
-    assert_eq!(report("--as csv").stdout.matches("'Version\n").count(), 12, "each run");
+    let iometer = report("--as iometer").stdout;
+    assert_eq!(iometer.matches("'Version\n").count(), 12, "each run");
+    rows_are_those_of_every_run(&report("--as csv --rows totals").stdout);
     let run = drumfire.run(folder.path(), "report s/001-size=512-outstanding=1 --as html", LIMIT);
     assert!(run.ok().stdout.contains("honesty checks"));
     let two = drumfire.run(folder.path(), "report s s --as html", LIMIT);
@@ -404,4 +410,25 @@ fn a_full_disk_ends_a_sweep_that_can_go_on() {
     let again = repeats.filter(|(name, time)| after.get(*name) != Some(time));
     assert!(before.len() >= 2, "{before:?}");
     assert_eq!(again.count(), 0, "what was measured was kept");
+}
+
+/// Rows of CSV have a number for each setting, and a row for each run.
+fn rows_are_those_of_every_run(csv: &str) {
+    let mut lines = csv.lines();
+    let names: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let rows: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
+    assert!(rows.iter().all(|row| row.len() == names.len()), "{csv}");
+    let of = |name: &str| {
+        let at = names.iter().position(|it| *it == name).unwrap_or_else(|| panic!("{csv}"));
+        rows.iter().map(move |row| row[at])
+    };
+    let all = of("direction").filter(|direction| *direction == "all").count();
+    assert_eq!(all, 12, "{csv}");
+    for (size, axis) in of("size_bytes").zip(of("axis_size_bytes")) {
+        assert!(size == axis && ["512", "4096"].contains(&size), "{csv}");
+    }
+    assert!(of("axis_outstanding").all(|depth| ["1", "4", "16"].contains(&depth)), "{csv}");
+    assert!(of("origin").all(|origin| origin == "measured"), "{csv}");
+    let repeats: Vec<&str> = of("repeat").filter(|repeat| *repeat == "2").collect();
+    assert!(repeats.len() >= 6, "{csv}");
 }

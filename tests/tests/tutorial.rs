@@ -32,6 +32,9 @@ const PAGES: &[(&str, &str)] = &[
     page!("reference/job-toml"),
     page!("reference/results"),
     page!("reference/reports"),
+    page!("reference/tables"),
+    page!("how-to/analyse-with-pandas-or-r"),
+    page!("how-to/test-in-ci-with-faults"),
     page!("reference/profiles"),
     page!("reference/fio-logs"),
     page!("reference/fio-engines"),
@@ -89,8 +92,10 @@ fn every_block_of_the_guide_to_load_runs() {
 #[test]
 fn the_first_block_of_each_page_runs() {
     let Some(drumfire) = Drumfire::find() else { return };
+    let port = free_port().to_string();
     for (name, page) in PAGES {
         let script = blocks(page).next().unwrap_or_else(|| panic!("{name} has no shell block"));
+        let script = &script.replace("3299", &port);
         // A disk of a busy host may stall for longer than a run waits.
         let mut tries = (0..3).map(|_| shell(&drumfire, &Folder::new(), script));
         let finished = tries.find(|run| run.code == Some(0));

@@ -16,6 +16,8 @@ use stats::{Bound, RunResult};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError};
+use crate::report::Look;
+use crate::tables::{self, Table};
 use crate::{output, report as results, show, sweep, thresholds};
 
 /// `drumfire compare`.
@@ -36,10 +38,13 @@ pub struct Args {
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
-    /// Format: text, HTML in one file with charts, or Markdown.
+    /// Format: text, a page (html, markdown), its charts (svg, png), or rows of both sides (csv).
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     #[arg(conflicts_with = "json")]
     pub form: Form,
+    /// Rows of csv [default: worker-seconds].
+    #[arg(long, value_enum, value_name = "ROWS")]
+    pub rows: Option<Table>,
     /// Exit with 4 unless the whole interval of a change is within this: 'iops<-3%', 'p99>+10%'; or
     /// if a figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore a change fails
     /// only with its whole interval, and one within the noise is printed.
@@ -62,6 +67,12 @@ pub enum Form {
     Html,
     /// The same page in Markdown.
     Markdown,
+    /// The charts of the page as one SVG file.
+    Svg,
+    /// The same as PNG, in builds with the feature png.
+    Png,
+    /// Comma-separated values: the rows of both sides, by the column side.
+    Csv,
 }
 
 /// One run or cell, to be compared with its counterpart.
@@ -121,6 +132,7 @@ fn repeats(folder: &Path, run: &RunResult) -> String {
 
 /// Prints the changes; with `--run`, measures both sides first.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
+    tables::only_with(args.rows, args.form == Form::Csv)?;
     if !args.turns.run {
         return print_changes(args, color);
     }
@@ -156,7 +168,14 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
     match args.form {
         Form::Text if args.json => print_document(&pairs, &around)?,
         Form::Text => print(args, &pairs, &around, color)?,
-        form => print_page(args, &pairs, &around, form == Form::Markdown)?,
+        Form::Csv => {
+            let named = vec![("a", args.a.clone()), ("b", args.b.clone())];
+            tables::print_csv(named, args.rows.unwrap_or_default())?;
+        }
+        Form::Html => print_page(args, &pairs, &around, Look::Html)?,
+        Form::Markdown => print_page(args, &pairs, &around, Look::Markdown)?,
+        Form::Svg => print_page(args, &pairs, &around, Look::Svg(None))?,
+        Form::Png => print_page(args, &pairs, &around, Look::Png(None))?,
     }
     let invalid = pairs.iter().any(|pair| !pair.comparison.invalid.is_empty());
     Ok(if invalid { exit.worse(Exit::Dishonest) } else { exit })
@@ -202,7 +221,7 @@ fn print_document(pairs: &[Pair], around: &Around) -> Result<()> {
     }))
 }
 
-fn print_page(args: &Args, pairs: &[Pair], around: &Around, as_markdown: bool) -> Result<()> {
+fn print_page(args: &Args, pairs: &[Pair], around: &Around, look: Look) -> Result<()> {
     let found: Vec<_> =
         pairs.iter().map(|pair| (&pair.comparison, &pair.before[0], &pair.after[0])).collect();
     let names = [args.a.display().to_string(), args.b.display().to_string()];
@@ -216,7 +235,7 @@ fn print_page(args: &Args, pairs: &[Pair], around: &Around, as_markdown: bool) -
             bounds: &around.bounds,
         },
     );
-    results::print_page(&page, as_markdown)
+    results::print_page(&page, look)
 }
 
 /// A line for each side that has a journal.

@@ -21,6 +21,8 @@ use serde::Serialize;
 use textwrap::core::display_width;
 use textwrap::{Options, WordSplitter};
 
+use crate::exit::UsageError;
+
 /// Prints lines to standard output.
 pub fn print(text: &Text) -> Result<()> {
     show(text.as_str())
@@ -176,6 +178,15 @@ pub fn file(bytes: &[u8]) -> Result<()> {
     }
     let lines = String::from_utf8_lossy(bytes);
     print(&lines.lines().collect())
+}
+
+/// Prints binary data to standard output; refuses a terminal.
+pub fn bytes(bytes: &[u8]) -> Result<()> {
+    if io::stdout().is_terminal() {
+        let why = "this format is binary: redirect the output to a file with > FILE";
+        return Err(UsageError(why.to_owned()).into());
+    }
+    write(bytes)
 }
 
 fn write(bytes: &[u8]) -> Result<()> {

@@ -16,8 +16,9 @@ use stats::{Bound, EVERY_CHECK_SINCE, RunResult, SAME_FIGURES_SINCE, SCHEMA_VERS
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
+use crate::tables::{self, Table};
 use crate::thresholds::{self, Thresholds};
-use crate::{output, show, sweep};
+use crate::{output, picture, show, sweep};
 
 /// `drumfire report`.
 #[derive(Flags, Debug)]
@@ -31,6 +32,12 @@ pub struct Args {
     /// Format.
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub form: Form,
+    /// Rows of csv and parquet [default: worker-seconds].
+    #[arg(long, value_enum, value_name = "ROWS")]
+    pub rows: Option<Table>,
+    /// Chart of svg and png, as rate-over-time; all without it.
+    #[arg(long, value_name = "NAME")]
+    pub chart: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub asked: Thresholds,
@@ -47,6 +54,10 @@ pub enum Form {
     Html,
     /// The same page in Markdown, for reviews and summaries of build servers.
     Markdown,
+    /// The charts of the page as one SVG file, or one of them with --chart.
+    Svg,
+    /// The same as PNG, 2 dots per pixel, in builds with the feature png.
+    Png,
     /// Honesty checks and bounds as test cases for build servers.
     Junit,
     /// What fio prints with --output-format=json.
@@ -54,8 +65,14 @@ pub enum Form {
     /// The same with histograms: --output-format=json+.
     #[value(name = "fio+")]
     FioPlus,
-    /// Iometer's result file.
+    /// Comma-separated values: a header, and the rows of --rows.
     Csv,
+    /// The same as a Parquet file, in builds with the feature parquet.
+    Parquet,
+    /// InfluxDB line protocol: a point for each second of each worker, and of all.
+    Influx,
+    /// Iometer's result file.
+    Iometer,
     /// A HdrHistogram log, a line for each second.
     Hlog,
 }
@@ -66,10 +83,20 @@ const DOCUMENT_MAX_BYTES: u64 = 1 << 30;
 /// Prints the results.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     args.asked.check()?;
+    tables::only_with(args.rows, matches!(args.form, Form::Csv | Form::Parquet))?;
+    if args.chart.is_some() && !matches!(args.form, Form::Svg | Form::Png) {
+        let why = "--chart selects a chart of --as svg or --as png";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let bounds = asked_now(args)?;
     match args.form {
-        Form::Html | Form::Markdown => page(args)?,
+        Form::Html | Form::Markdown | Form::Svg | Form::Png => page(args)?,
         Form::Junit => junit(args)?,
+        Form::Csv => tables::print_csv(tables::named(&args.runs), args.rows.unwrap_or_default())?,
+        Form::Parquet => {
+            tables::print_parquet(tables::named(&args.runs), args.rows.unwrap_or_default())?
+        }
+        Form::Influx => tables::print_influx(tables::named(&args.runs))?,
         _ => plain(args, color)?,
     }
     Ok(thresholds::say(&bounds))
@@ -174,13 +201,37 @@ fn page(args: &Args) -> Result<()> {
         (None, true) => report::pages::sweep(&bounded_sweep(args, run)?),
         (None, false) => report::pages::runs(&bounded(args, run)?),
     };
-    print_page(&page, args.form == Form::Markdown)
+    let chart = args.chart.as_deref();
+    match args.form {
+        Form::Markdown => print_page(&page, Look::Markdown),
+        Form::Svg => print_page(&page, Look::Svg(chart)),
+        Form::Png => print_page(&page, Look::Png(chart)),
+        _ => print_page(&page, Look::Html),
+    }
 }
 
-/// Prints a page as HTML or as Markdown.
-pub fn print_page(page: &Page, as_markdown: bool) -> Result<()> {
-    let text = if as_markdown { page.markdown() } else { page.html() };
-    output::file(text.as_bytes())
+/// Form of a printed page.
+#[derive(Clone, Copy, Debug)]
+pub enum Look<'a> {
+    /// HTML with tables and charts.
+    Html,
+    /// Markdown for reviews and summaries.
+    Markdown,
+    /// The charts as SVG, or one of them.
+    Svg(Option<&'a str>),
+    /// The charts as PNG, or one of them.
+    Png(Option<&'a str>),
+}
+
+/// Prints a page.
+pub fn print_page(page: &Page, look: Look<'_>) -> Result<()> {
+    let svg = |chart| page.svg(chart).map_err(|why| UsageError(format!("--as svg: {why}")));
+    match look {
+        Look::Html => output::file(page.html().as_bytes()),
+        Look::Markdown => output::file(page.markdown().as_bytes()),
+        Look::Svg(chart) => output::file(svg(chart)?.as_bytes()),
+        Look::Png(chart) => output::bytes(&picture::png(&svg(chart)?)?),
+    }
 }
 
 /// What `scenario run --json` printed, if a file holds that, with its text.
@@ -250,11 +301,11 @@ fn print(steps: &[RunResult], form: Form, color: Color) -> Result<()> {
             return output::end(&report::text::closing(result, paint), &Text::new());
         }
         Form::Json => return show::print_json(result),
-        Form::Html | Form::Markdown | Form::Junit => unreachable!("made of all results at once"),
         Form::Fio => return fio(false),
         Form::FioPlus => return fio(true),
-        Form::Csv => report::iometer::write(result, &mut text)?,
+        Form::Iometer => report::iometer::write(result, &mut text)?,
         Form::Hlog => report::hlog::write(result, &mut text)?,
+        _ => unreachable!("made of all results at once"),
     }
     output::file(&text)
 }

@@ -203,6 +203,7 @@ mod test {
         "PROFILE.toml",
         "PROTOCOL",
         "REPEAT_AS",
+        "ROWS",
         "TEXT",
         "TIME[:FILE]",
         "WHAT",

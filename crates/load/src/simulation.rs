@@ -229,6 +229,7 @@ impl Run<'_> {
                 flush_iops: second.flush_iops,
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
+                counts: self.collected.counts().clone(),
                 targets: self.collected.target_rates(),
                 workers: self.collected.worker_seconds(),
                 cpu: LiveCpu::default(),

@@ -17,6 +17,7 @@ pub use self::axis::{Axis, Scale, Unit};
 pub use self::heat::{Field, Heat};
 pub use self::parts::{Parts, Row};
 pub use self::plot::{Mark, Plot, Point, Series};
+pub(crate) use self::svg::shortened;
 
 /// Bars that share a scale.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -39,6 +39,7 @@ mod painted;
 mod part;
 pub mod reason;
 pub mod records;
+pub mod rows;
 #[cfg(test)]
 mod sample;
 mod screen;

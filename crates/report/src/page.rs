@@ -5,10 +5,13 @@
 
 mod markdown;
 mod style;
+mod svg;
 
 use std::fmt::Write as _;
 
 use crate::chart::{Chart, Heat, Parts, Plot};
+
+pub use self::svg::NoChart;
 
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]

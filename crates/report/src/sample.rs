@@ -1,7 +1,7 @@
 //! A fixed result and a fixed snapshot for the tests.
 
 use serde_json::json;
-use stats::live::{About, LiveCpu, Phase, Snapshot, TargetRate};
+use stats::live::{About, Counts, LiveCpu, Phase, Snapshot, TargetRate};
 use stats::verdict::{ALL, complete};
 use stats::{
     Buckets, Check, Class, Cpu, Direction, Failure, FirstFailure, Histograms, Host, Job, Latencies,
@@ -246,6 +246,7 @@ pub fn snapshot() -> Snapshot {
         flush_iops: 0.0,
         bytes_per_second: 1_747_120_947.2,
         latency_ns: latency(),
+        counts: Counts::default(),
         targets: [("target 1", 1_800_000.0), ("target 2", 1_612_345.6)]
             .map(|(name, iops)| TargetRate { name: name.into(), iops })
             .to_vec(),

@@ -6,7 +6,7 @@
 use stats::verdict::of_layout;
 use stats::{
     Buckets, Direction, EVERY_CHECK_SINCE, FLUSHES_APART_SINCE, Histograms, Latency, RunResult,
-    Verdict, WorkerResult,
+    Verdict, WorkerResult, WorkerRow,
 };
 
 use crate::figure;
@@ -104,6 +104,28 @@ fn sums(result: &RunResult) -> Option<String> {
             let mut wrong = bytes.into_iter().filter(|_| known);
             wrong.find_map(|(name, says, sum)| differs(name, says, "its workers", sum))
         })
+        .or_else(|| result.workers.iter().enumerate().find_map(rows))
+}
+
+/// A worker's rows add up to what it did.
+fn rows((index, worker): (usize, &WorkerResult)) -> Option<String> {
+    if worker.intervals.is_empty() {
+        return None;
+    }
+    let sum = |of: fn(&WorkerRow) -> u64| {
+        worker.intervals.iter().map(|row| of(&row)).fold(0, u64::saturating_add)
+    };
+    let all = [
+        ("ios", worker.ios, sum(WorkerRow::ios)),
+        ("errors", worker.errors, sum(|row| row.errors)),
+        ("read.bytes", worker.read.bytes, sum(|row| row.read_bytes)),
+        ("write.bytes", worker.write.bytes, sum(|row| row.written_bytes)),
+        ("trim.bytes", worker.trim.bytes, sum(|row| row.trimmed_bytes)),
+    ];
+    all.into_iter().find(|(_, says, sum)| says != sum).map(|(name, says, sum)| {
+        let (says, sum) = (figure::count(says), figure::count(sum));
+        format!("workers[{index}].{name} says {says}, its rows add up to {sum}")
+    })
 }
 
 /// Latencies follow from the histograms as far as these are sharp.
@@ -287,7 +309,7 @@ mod test {
     /// A change by hand, and what is said of it.
     type Lie = (fn(&mut RunResult), &'static str);
 
-    const LIES: [Lie; 22] = [
+    const LIES: [Lie; 24] = [
         (|r| r.totals.iops *= 4.5, "totals.iops says"),
         (|r| r.totals.ios += 1, "totals.iops says"),
         (|r| r.totals.seconds *= 0.5, "totals.iops says"),
@@ -296,6 +318,8 @@ mod test {
         (|r| r.totals.bytes_per_second *= 2.0, "its directions come to"),
         (|r| r.totals.errors += 3, "totals.errors says"),
         (|r| r.workers[0].iops += 1.0, "workers[0].iops says"),
+        (|r| r.workers[1].intervals.reads[0] += 1, "its rows add up to"),
+        (|r| r.workers[1].intervals.read_bytes[1] *= 2, "its rows add up to"),
         (|r| drop(r.workers.pop()), "its workers come to"),
         (|r| r.totals.latency_ns.p50 = r.totals.latency_ns.min, "says p50"),
         (|r| r.totals.latency_ns.p99_99 = Some(1), "says p99.99"),
@@ -340,6 +364,7 @@ mod test {
         result.totals.errors = 7;
         result.workers[0].errors = 7;
         result.workers[1..].iter_mut().for_each(|worker| worker.errors = 0);
+        result.workers[0].intervals.errors[0] = 7;
         result.set_check(Check::new("H21", "x", Verdict::Pass, ""));
         assert_eq!(doubt(&result).unwrap(), "H21 says pass beside 7 I/Os that failed");
     }

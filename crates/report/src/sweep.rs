@@ -448,6 +448,7 @@ mod test {
             at_end: true,
             at_start: false,
             among,
+            ..Knee::default()
         };
         let series = vec![Series {
             settings: vec![],
@@ -459,6 +460,7 @@ mod test {
                 times: 15.0,
                 range: Some([14.5, 15.5]),
                 share: 0.94,
+                ..Scale::default()
             }],
         }];
         let mut sweep = SweepResult { plan, cells, series, ..SweepResult::default() };

@@ -15,7 +15,7 @@ use crate::job;
 use crate::reason;
 use crate::style::Paint;
 
-pub use self::metrics::metrics;
+pub use self::metrics::{metrics, open_metrics};
 
 /// The page: everything is in it, and it asks only the server that it came from.
 const PAGE: &str = include_str!("watch/page.html");

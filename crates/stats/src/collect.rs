@@ -5,6 +5,7 @@
 
 mod covered;
 mod judged;
+mod rows;
 mod tracks;
 
 use std::collections::VecDeque;
@@ -15,14 +16,15 @@ use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
 use crate::histogram::Latency;
 use crate::interval::{Interval, Tally, per};
-use crate::live::{HISTORY_SECONDS, TargetRate, WorkerSecond};
-use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult};
+use crate::live::{Counts, HISTORY_SECONDS, TargetRate, WorkerSecond};
+use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult, WorkerRows};
 use crate::series::Rates;
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow, Flows, Seconds};
 
 use self::covered::Covered;
 pub(crate) use self::covered::Stretch;
+use self::rows::Rows;
 use self::tracks::Tracks;
 
 /// Identity of a worker.
@@ -59,6 +61,7 @@ pub struct Collector {
     whole: Interval,
     timeline: Timeline,
     tracks: Tracks,
+    rows: Rows,
     /// Time in which I/Os could happen.
     covered: Covered,
     /// I/Os that failed before the measured window.
@@ -72,6 +75,8 @@ pub struct Collector {
     /// seconds.
     stood_still_s: f64,
     history: VecDeque<f64>,
+    /// Counters since the run began.
+    counts: Counts,
     /// Each worker's open second, if a viewer wants it.
     watched: Option<Vec<WorkerSecond>>,
     /// Lost and restored connections before the current measured window.
@@ -85,6 +90,7 @@ impl Collector {
             workers: names.iter().map(|_| Interval::new()).collect(),
             rates: vec![0.0; names.len()],
             tracks: Tracks::new(names.len()),
+            rows: Rows::new(names.len()),
             oldest_ns: vec![0; names.len()],
             names,
             second: Interval::new(),
@@ -97,6 +103,7 @@ impl Collector {
             stopped_s: 0.0,
             stood_still_s: 0.0,
             history: VecDeque::with_capacity(HISTORY_SECONDS),
+            counts: Counts::default(),
             watched: None,
             ramp: Ramp::default(),
         }
@@ -128,6 +135,7 @@ impl Collector {
         self.workers[worker].settle();
         self.rates[worker] = interval.iops();
         self.tracks.add(worker, interval);
+        self.rows.add(worker, interval);
         self.covered.add(interval.start, interval.end);
         self.oldest_ns[worker] = interval.oldest_ns;
         if let Some(watched) = &mut self.watched {
@@ -152,12 +160,14 @@ impl Collector {
         self.workers[worker].merge_late(late);
         self.whole.merge_late(late);
         self.timeline.extend_late(&late.latencies());
+        self.rows.add_late(worker, late);
     }
 
     /// Adds a worker's I/Os that failed after the last second was closed. They count in the totals
     /// at once, and in no second.
     pub fn add_late_failures(&mut self, worker: usize, late: &Interval) {
         self.workers[worker].merge_failures(late);
+        self.rows.add_late_failures(worker, late);
         self.whole.merge_failures(late);
     }
 
@@ -168,8 +178,10 @@ impl Collector {
         let stretch = self.covered.close();
         self.timeline.extend(stretch, &self.second, &self.second.latencies());
         self.tracks.extend_second(stretch.map(|stretch| stretch.to_s));
+        self.rows.extend_second(stretch.map(|stretch| stretch.to_s));
         self.stopped_s += verdict::stopped_s(t_s - std::mem::replace(&mut self.ended_s, t_s));
         self.whole.merge(&self.second);
+        self.counts.add(&self.second);
         self.second.clear();
     }
 
@@ -181,11 +193,13 @@ impl Collector {
         let row = match self.covered.close() {
             Some(stretch) => {
                 self.tracks.end_second(stretch.to_s);
+                self.rows.end_second(stretch.to_s);
                 self.timeline.add(stretch, &self.second, &latencies)
             }
             None => {
                 self.timeline.extend(None, &self.second, &latencies);
                 self.tracks.extend_second(None);
+                self.rows.extend_second(None);
                 Second { t: t_s, ..Second::default() }
             }
         };
@@ -199,6 +213,7 @@ impl Collector {
         if !(planted(Plant::LoseSecond) && lasted_s < 0.999) {
             self.whole.merge(&self.second);
         }
+        self.counts.add(&self.second);
         self.second.clear();
         (row, latencies.summary())
     }
@@ -208,8 +223,13 @@ impl Collector {
         self.history.iter().copied().collect()
     }
 
-    /// Clears everything but the history and the errors: the ramp is over and the measured window
-    /// begins.
+    /// Counters of all closed seconds since the run began, the ramp included.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Clears everything but the history, the counters and the errors: the ramp is over and the
+    /// measured window begins.
     pub fn restart(&mut self) {
         self.ramp_errors += self.whole.errors() + self.second.errors();
         for connection in [&self.whole.connection, &self.second.connection] {
@@ -217,6 +237,7 @@ impl Collector {
             self.ramp.reconnects += connection.reconnects;
         }
         self.tracks = Tracks::new(self.names.len());
+        self.rows = Rows::new(self.names.len());
         self.workers.iter_mut().for_each(Interval::clear);
         self.rates.fill(0.0);
         self.second.clear();
@@ -297,9 +318,10 @@ impl Collector {
     /// Returns one row for each worker.
     pub fn workers(&self) -> Vec<WorkerResult> {
         let each = self.names.iter().zip(&self.workers).zip(self.tracks.idle_seconds());
-        let each = each.zip(self.tracks.rates());
-        each.map(|(((name, done), idle), [read, write])| {
+        let each = each.zip(self.tracks.rates()).enumerate();
+        each.map(|(index, (((name, done), idle), [read, write]))| {
             let mut worker = worker(name, done, *idle);
+            worker.intervals = self.rows.of_worker(index);
             // A direction without I/Os has no rates.
             let known = |rates: &Rates| if rates.is_none() { Rates::default() } else { *rates };
             (worker.read.each_second, worker.write.each_second) = (known(read), known(write));
@@ -405,6 +427,7 @@ fn worker(name: &WorkerName, done: &Interval, idle_seconds: u32) -> WorkerResult
         searched: done.searched,
         missed: None,
         asked_seconds: name.asked_us.map(|us| us as f64 / 1e6),
+        intervals: WorkerRows::default(),
     }
 }
 

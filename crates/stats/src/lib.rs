@@ -44,7 +44,7 @@ pub use crate::run::{
     Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, FLUSHES_APART_SINCE, Host, Job,
     KernelThread, MeasuringCost, MissedDemand, Origin, PacedTotals, Placement, Processor, Ramp,
     RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting,
-    WorkerResult,
+    WorkerResult, WorkerRow, WorkerRows,
 };
 pub use crate::series::{Rates, Series};
 pub use crate::spread::Spread;

@@ -3,10 +3,14 @@
 //! The runner calls a [`Live`] view without knowledge of its form. The views are in the `report`
 //! crate.
 
+mod counts;
+
 use crate::failures::Failure;
 use crate::histogram::Latency;
 use crate::kind::Kind;
 use crate::run::{Job, Origin, RunResult};
+
+pub use self::counts::{Counts, DirectionCounts, EDGES, EDGES_NS};
 
 /// Length of the history that a view shows, in seconds.
 pub const HISTORY_SECONDS: usize = 60;
@@ -137,6 +141,8 @@ pub struct Snapshot {
     pub bytes_per_second: f64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
+    /// Counters since the run began, the ramp included.
+    pub counts: Counts,
     /// Rate of each target, or of each volume of local storage.
     pub targets: Vec<TargetRate>,
     /// Second of each worker; empty unless [`Live::wants_workers`].

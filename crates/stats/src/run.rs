@@ -4,6 +4,7 @@
 mod cost;
 mod counted;
 mod host;
+mod rows;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub use self::counted::{
     Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
+pub use self::rows::{WorkerRow, WorkerRows};
 
 /// Version of the document's layout. The version grows when a name changes its meaning or is
 /// removed: since 2 latencies include the I/Os in flight at the end of the window; since 3 every

@@ -5,6 +5,7 @@
 //! results.
 
 pub mod journal;
+mod number;
 mod repeats;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use crate::run::{Connections, EVERY_CHECK_SINCE, Origin, RunResult, Tool};
 use crate::spread::Spread;
 use crate::verdict::{self, Check, Class, Verdict};
 
+pub use self::number::{Quantity, quantity};
 pub use self::repeats::{Doubt, Source, doubts};
 
 /// A sweep.
@@ -73,8 +75,9 @@ pub struct SweepPlan {
     pub poisson: bool,
 }
 
-/// One setting and its values.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+/// One setting and its values. A document also has the values as numbers if all are numbers of one
+/// unit.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Axis {
     /// Name of the setting, such as `size`.
     pub word: String,
@@ -110,8 +113,9 @@ pub enum Search {
     },
 }
 
-/// One setting with its value.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// One setting with its value. A document has the value as a number with its unit, too, where it is
+/// one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Setting {
     /// Name of the setting, such as `size`.
     pub word: String,
@@ -224,6 +228,9 @@ pub struct Series {
 pub struct Scale {
     /// Value of the axis.
     pub value: String,
+    /// The value as a number, in the unit of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<f64>,
     /// Ratio of the rate to that of the lowest value.
     pub times: f64,
     /// 95 % confidence interval of the ratio; `null` unless both values have at least three runs.
@@ -239,6 +246,9 @@ pub struct Scale {
 pub struct Knee {
     /// Value of the axis.
     pub value: String,
+    /// The value as a number, in the unit of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<f64>,
     /// IOPS at that value.
     pub iops: f64,
     /// Mean latency at that value, in nanoseconds.
@@ -252,6 +262,9 @@ pub struct Knee {
     /// knee with 95 % confidence. `null` if a load has fewer than three runs.
     #[serde(default)]
     pub among: Option<Vec<String>>,
+    /// The same as numbers, in the unit of the axis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub among_numbers: Option<Vec<f64>>,
 }
 
 /// The highest rate whose latency is within the bound: half of all runs at this rate meet the

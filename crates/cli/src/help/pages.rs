@@ -174,7 +174,10 @@ pub const PAGES: &[Page] = &[
     Page {
         command: "report",
         examples: &[
-            ("All runs in a table of Iometer", "drumfire report drumfire-runs/* --as csv"),
+            (
+                "Rows for pandas, R or a spreadsheet",
+                "drumfire report my-sweep --as csv > sweep.csv",
+            ),
             ("A page with charts, in one file", "drumfire report my-sweep --as html > sweep.html"),
             ("Test cases for a build server", "drumfire report my-run --as junit > junit.xml"),
         ],

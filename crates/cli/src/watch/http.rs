@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use block::Nanos;
 use os::Clock;
-use report::watch::{document, metrics, page};
+use report::watch::{document, metrics, open_metrics, page};
 
 use super::Shared;
 use super::places::{Place, Places};
@@ -77,6 +77,8 @@ struct Request {
     path: String,
     token: Option<String>,
     host: Option<String>,
+    /// True if the client accepts OpenMetrics.
+    open_metrics: bool,
 }
 
 fn serve(
@@ -98,6 +100,10 @@ fn serve(
         "/" => {
             let kind = "text/html; charset=utf-8";
             answer(stream, 200, kind, &page(&shared.moment()), is_head)
+        }
+        "/metrics" if request.open_metrics => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            answer(stream, 200, kind, &open_metrics(&shared.moment()), is_head)
         }
         "/metrics" => {
             let kind = "text/plain; version=0.0.4; charset=utf-8";
@@ -212,11 +218,13 @@ fn parse(text: &[u8]) -> Option<Request> {
         path: path.to_owned(),
         token: query.split('&').find_map(|part| part.strip_prefix("token=")).map(str::to_owned),
         host: None,
+        open_metrics: false,
     };
     for line in lines {
         let (name, value) = line.split_once(':')?;
         match name.to_ascii_lowercase().as_str() {
             "host" => request.host = Some(value.trim().to_owned()),
+            "accept" => request.open_metrics = value.contains("application/openmetrics-text"),
             "authorization" => {
                 let said = value.trim().strip_prefix("Bearer ").map(|said| said.trim().to_owned());
                 request.token = said.or(request.token);
@@ -330,6 +338,9 @@ mod test {
         assert_eq!(request.host.as_deref(), Some("localhost:80"));
         let request = asked("GET / HTTP/1.1\nauthorization: Bearer abc\n\n").unwrap();
         assert_eq!(request.token.as_deref(), Some("abc"));
+        assert!(!request.open_metrics);
+        let accepts = "GET /metrics HTTP/1.1\nAccept: application/openmetrics-text;q=0.5,*/*\n\n";
+        assert!(asked(accepts).unwrap().open_metrics);
         for none in [
             "",
             "GET /\n\n",
@@ -371,6 +382,7 @@ mod test {
             path: "/".to_owned(),
             token: token.map(str::to_owned),
             host: Some(host.to_owned()),
+            open_metrics: false,
         };
         for host in ["localhost", "127.0.0.1:8080", "[::1]:80", "LOCALHOST:1"] {
             assert_eq!(code(&get(host, None), None), None, "{host}");

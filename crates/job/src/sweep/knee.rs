@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use stats::Drift;
 use stats::ratio;
-use stats::sweep::{Cell, CellRun, Knee, Scale, Search, Series, Setting, SweepResult};
+use stats::sweep::{Cell, CellRun, Knee, Scale, Search, Series, Setting, SweepResult, quantity};
 
 use super::{search, settings, words_of};
 
@@ -71,18 +71,22 @@ fn knee(cells: &[&Cell], load: &str) -> Option<Knee> {
     let higher = |best: usize, i: usize| if points[i].2 > points[best].2 { i } else { best };
     let best = (1..points.len()).fold(0, higher);
     let all: Vec<&[f64]> = points.iter().map(|point| &point.3[..]).collect();
-    let among = not_beaten(&all).map(|kept| {
+    let among = not_beaten(&all).map(|kept| -> Vec<String> {
         let named = points.iter().zip(kept).filter(|(_, kept)| *kept);
         named.map(|(point, _)| point.0.to_owned()).collect()
     });
+    let number = |value: &str| quantity(load, value).map(|it| it.number);
+    let among_numbers = among.as_ref().and_then(|all| all.iter().map(|it| number(it)).collect());
     let (value, cell, ..) = &points[best];
     Some(Knee {
         value: (*value).to_owned(),
+        number: number(value),
         iops: cell.iops?.median,
         mean_ns: cell.mean_ns()?,
         at_end: best + 1 == points.len(),
         at_start: best == 0,
         among,
+        among_numbers,
     })
 }
 
@@ -133,7 +137,8 @@ fn scaling(cells: &[&Cell], load: &str) -> Vec<Scale> {
             false => found.sure.map(|sure| sure.range),
         };
         let (times, value) = (found.value, (*value).to_owned());
-        Some(Scale { value, times, range, share: times * fewest / count })
+        let number = quantity(load, &value).map(|it| it.number);
+        Some(Scale { value, number, times, range, share: times * fewest / count })
     };
     loads.iter().filter_map(scale).collect()
 }

@@ -305,6 +305,7 @@ impl<'a> Run<'a> {
                 flush_iops: second.flush_iops,
                 bytes_per_second: second.bytes_per_second,
                 latency_ns,
+                counts: self.collected.counts().clone(),
                 targets: self.collected.target_rates(),
                 workers: self.collected.worker_seconds(),
                 cpu,

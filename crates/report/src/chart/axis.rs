@@ -158,6 +158,10 @@ impl Span {
         if high - low <= high.abs() * 1e-12 {
             match axis.scale {
                 Scale::Log => (low, high) = (low / 2.0, high * 2.0),
+                // A point alone is in the middle.
+                Scale::Linear if !from_zero && low != 0.0 => {
+                    (low, high) = (low - low.abs() / 2.0, low + low.abs() / 2.0);
+                }
                 _ => high = low + if low == 0.0 { 1.0 } else { low.abs() },
             }
         }

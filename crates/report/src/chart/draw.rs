@@ -6,12 +6,15 @@ use stats::Origin;
 
 use super::axis::{Axis, Scale, Span, Unit};
 use super::plot::{Mark, Plot, Point, Series};
+use super::svg::shortened;
 use crate::page::escape;
 
 /// Colours of the page for lines; beyond them they begin again, with another point.
 pub(super) const COLOURS: usize = 8;
 /// Lines with more points have none drawn.
 const POINTS_SHOWN: usize = 48;
+/// Maximum number of lines whose bands are drawn at full strength: more of them cover each other.
+const BANDS_CLEAR: usize = 4;
 /// Width of a letter and height of a line of text, in pixels.
 const LETTER: f64 = 6.7;
 const LINE: f64 = 16.0;
@@ -83,7 +86,7 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
             below + 8.0,
             if series.is_guide { String::new() } else { point(index, 17.0, below + 8.0, "") },
             below + 12.0,
-            escape(&series.name)
+            escape(&shortened(&series.name, ((width - 40.0) / LETTER) as usize))
         );
         below += LINE + 2.0;
     }
@@ -195,7 +198,8 @@ fn line(
     let points = series.reduced();
     let colour = index % COLOURS;
     let placed = |point: &Point| Some((frame.x(point.x)?, frame.y(point.y?)?));
-    band(svg, &points, colour, frame);
+    let faint = if plot.series.len() > BANDS_CLEAR { " faint" } else { "" };
+    band(svg, &points, &format!("c{colour}{faint}"), frame);
     let mut path = String::new();
     let mut is_down = false;
     let mut end = None;
@@ -240,7 +244,7 @@ fn line(
     end
 }
 
-fn band(svg: &mut String, points: &[Point], colour: usize, frame: &Frame) {
+fn band(svg: &mut String, points: &[Point], class: &str, frame: &Frame) {
     let ends = |point: &Point| {
         let (low, high) = point.range?;
         Some((frame.x(point.x)?, frame.y(low)?, frame.y(high)?))
@@ -262,7 +266,7 @@ fn band(svg: &mut String, points: &[Point], colour: usize, frame: &Frame) {
             }
             path.push('Z');
         }
-        let _ = writeln!(svg, "<path class=\"band c{colour}\" d=\"{path}\"/>");
+        let _ = writeln!(svg, "<path class=\"band {class}\" d=\"{path}\"/>");
     }
 }
 

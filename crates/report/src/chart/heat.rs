@@ -90,7 +90,8 @@ impl Heat {
         (head.map(str::to_owned).to_vec(), columns.into_iter().map(row).collect())
     }
 
-    fn draw(&self, width: usize) -> (f64, String) {
+    /// Draws the map at a width in pixels; returns its height and content.
+    pub(crate) fn draw(&self, width: usize) -> (f64, String) {
         let (width, high) = (width as f64, (width as f64 * 0.42).clamp(210.0, 380.0));
         let x = Span::of(&self.x, self.fields.iter().flat_map(|f| [f.x.0, f.x.1]), false);
         let y = Span::of(&self.y, self.fields.iter().flat_map(|f| [f.y.0, f.y.1]), false);

@@ -75,7 +75,8 @@ impl Parts {
         (head.collect(), self.rows.iter().map(row).collect())
     }
 
-    fn draw(&self, width: usize) -> (f64, String) {
+    /// Draws the rows at a width in pixels; returns their height and content.
+    pub(crate) fn draw(&self, width: usize) -> (f64, String) {
         let width = width as f64;
         let ends = self.rows.iter().flat_map(|row| row.parts.iter().map(|part| part.2));
         let longest = ends.filter(|end| end.is_finite()).fold(0.0, f64::max);

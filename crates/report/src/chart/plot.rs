@@ -74,6 +74,11 @@ const ROWS: usize = 240;
 pub(crate) const POINTS: usize = 2000;
 
 impl Plot {
+    /// Draws the plot at a width in pixels; returns its height and content.
+    pub(crate) fn drawing(&self, width: usize) -> (f64, String) {
+        draw::plot(self, width)
+    }
+
     /// The figure: a drawing for each width, and a table of the same points. `number` tells the
     /// figures of a page apart.
     pub fn figure(&self, number: usize) -> String {

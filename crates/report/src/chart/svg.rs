@@ -12,22 +12,36 @@ const WIDTH: f64 = 720.0;
 const ROW: f64 = 44.0;
 /// Where a bar begins and how high it is, within its row.
 const BAR: (f64, f64) = (20.0, 14.0);
+/// Width of a letter and height of a line of words, in pixels.
+const LETTER: f64 = 8.7;
+const LINE: f64 = 16.0;
 
 impl Chart {
     /// The drawing. `number` tells the charts of a page apart.
     pub(crate) fn svg(&self, number: usize) -> String {
-        let height = ROW * self.bars.len() as f64;
-        let mut svg = format!(
+        let (height, bars) = self.drawing();
+        let svg = format!(
             "<svg role=\"img\" aria-labelledby=\"t{number} d{number}\" \
              viewBox=\"0 0 {WIDTH} {height}\">\n<title id=\"t{number}\">{}</title>\n\
              <desc id=\"d{number}\">{}</desc>\n",
             escape(&self.title),
             escape(&self.description())
         );
+        svg + &bars + "</svg>\n"
+    }
+
+    /// Draws the bars 720 pixels wide; returns their height and content. If a label and its figure
+    /// do not fit on one line, every figure has a line of its own.
+    pub(crate) fn drawing(&self) -> (f64, String) {
+        let letters = |bar: &Bar| bar.label.chars().count() + bar.text.chars().count();
+        let widest = self.bars.iter().map(letters).max().unwrap_or(0);
+        let lines = if (widest + 2) as f64 * LETTER > WIDTH { 1.0 } else { 0.0 };
+        let row_height = ROW + lines * LINE;
+        let mut svg = String::new();
         for (bar, row) in self.bars.iter().zip(0..) {
-            self.bar(&mut svg, bar, ROW * f64::from(row));
+            self.bar(&mut svg, bar, row_height * f64::from(row), lines * LINE);
         }
-        svg + "</svg>\n"
+        (row_height * self.bars.len() as f64, svg)
     }
 
     fn description(&self) -> String {
@@ -36,9 +50,11 @@ impl Chart {
         format!("{}. {}", self.about, bars.join("; "))
     }
 
-    fn bar(&self, svg: &mut String, bar: &Bar, top: f64) {
+    /// Draws a bar with its words above; the figure is `lower` pixels below the label.
+    fn bar(&self, svg: &mut String, bar: &Bar, top: f64, lower: f64) {
         let at = |value: f64| WIDTH * self.share(value);
-        let (y, high) = (top + BAR.0, BAR.1);
+        let (y, high) = (top + lower + BAR.0, BAR.1);
+        let label = shortened(&bar.label, (WIDTH / LETTER) as usize);
         let class = if bar.marked { "bar marked" } else { "bar" };
         // Writing to a string cannot fail.
         let _ = write!(
@@ -47,8 +63,8 @@ impl Chart {
              <text x=\"{WIDTH}\" y=\"{}\" class=\"figure\">{}</text>\n\
              <rect class=\"{class}\" x=\"0\" y=\"{y}\" width=\"{:.1}\" height=\"{high}\"/>\n",
             top + 14.0,
-            escape(&bar.label),
-            top + 14.0,
+            escape(&label),
+            top + lower + 14.0,
             escape(&bar.text),
             at(bar.value)
         );
@@ -62,6 +78,14 @@ impl Chart {
             );
         }
     }
+}
+
+/// Shortens a text to this many letters; the last one is then an ellipsis.
+pub(crate) fn shortened(text: &str, letters: usize) -> String {
+    if text.chars().count() <= letters {
+        return text.to_owned();
+    }
+    text.chars().take(letters.saturating_sub(1)).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -88,5 +112,20 @@ mod test {
         assert!(
             svg.contains("<desc id=\"d3\">a pound. &lt;a&gt; &amp; &quot;b&quot;: 4 kg; c: 2 kg")
         );
+    }
+    #[test]
+    fn a_figure_that_does_not_fit_has_a_line_of_its_own() {
+        let bar = |label: String| Bar { label, value: 1.0, text: "1 kg".into(), ..Bar::default() };
+        let of = |letters: usize| {
+            let bars = vec![bar("x".repeat(letters)), bar("short".to_owned())];
+            Chart { bars, ..Chart::default() }.drawing()
+        };
+        let ((low, beside), (high, below)) = (of(40), of(83));
+        assert_eq!((low, high), (88.0, 120.0));
+        assert!(beside.contains("y=\"14\" class=\"figure\""), "{beside}");
+        assert!(below.contains("y=\"30\" class=\"figure\""), "{below}");
+        assert_eq!(shortened("abcdef", 6), "abcdef");
+        assert_eq!(shortened("äbcdefg", 6), "äbcde…");
+        assert!(of(400).1.contains("x…</text>"));
     }
 }

@@ -38,7 +38,7 @@ svg text{fill:var(--text)}svg.plot{font:12px system-ui,sans-serif}
 svg .soft{fill:var(--soft)}.grid{stroke:var(--line);fill:none}
 .frame{stroke:var(--soft);fill:none}.line{fill:none;stroke-width:2;stroke-linejoin:round}
 .guide{stroke-width:1;stroke-dasharray:2 3}.simulated{stroke-dasharray:7 4}
-.emulated{stroke-dasharray:9 3 2 3}.band{opacity:.25;stroke-width:3}
+.emulated{stroke-dasharray:9 3 2 3}.band{opacity:.25;stroke-width:3}.faint{opacity:.07}
 .mark{stroke:var(--mark);stroke-dasharray:4 3;fill:none}svg .named{fill:var(--mark)}
 .rail{fill:var(--rail)}.heat{fill:var(--heat)}.h0{opacity:.15}.h1{opacity:.35}.h2{opacity:.55}\
 .h3{opacity:.78}

@@ -1,6 +1,6 @@
 //! A sweep as a page: a line for each series over its load, where it bends, and every cell.
 
-use stats::sweep::{Cell, Search, Series as Of, Setting, SweepResult};
+use stats::sweep::{Cell, Search, Series as Of, Setting, SweepResult, quantity};
 use stats::{Latency, Origin, Spread};
 
 use super::{section, setup, subject};
@@ -127,18 +127,7 @@ fn judged(sweep: &SweepResult) -> Option<Judged> {
 
 /// The number that a value of an axis is, if it is one: `4k` is 4096, `1M` IOPS a million.
 fn number(word: &str, value: &str) -> Option<f64> {
-    if word == "size" {
-        return block::parse_size(value).ok().map(|bytes| bytes as f64);
-    }
-    let end = value.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(value.len());
-    let (digits, unit) = value.split_at(end);
-    let times = match unit.trim() {
-        "" | "s" | "%" => 1.0,
-        "k" | "K" => 1e3,
-        "m" | "M" => 1e6,
-        _ => return None,
-    };
-    digits.parse::<f64>().ok().map(|number| number * times)
+    quantity(word, value).map(|it| it.number)
 }
 
 /// A series with its cells, by the number that they differ by.

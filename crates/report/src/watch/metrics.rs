@@ -1,8 +1,8 @@
-//! A moment in the text form of Prometheus, version 0.0.4.
+//! A moment in the text form of Prometheus, version 0.0.4, and in that of OpenMetrics 1.0.0.
 
 use std::fmt::Write as _;
 
-use stats::live::{LiveCpu, Snapshot};
+use stats::live::{Counts, EDGES_NS, LiveCpu, Snapshot};
 use stats::{Check, Latency, Verdict};
 
 use super::{Moment, Served, Stage};
@@ -14,6 +14,7 @@ pub fn metrics(moment: &Moment) -> String {
     out.one("drumfire_up", "1 while driving, serving or preparing, 0 after a run.", up);
     if let Some(now) = &moment.snapshot {
         out.rates(now);
+        out.counts(&now.counts);
         out.latencies(&now.latency_ns);
         out.processors(&now.cpu);
     }
@@ -29,7 +30,59 @@ pub fn metrics(moment: &Moment) -> String {
     out.text
 }
 
+/// Writes all metrics as OpenMetrics: the name of a counter's family has no `_total`, and the text
+/// has an end.
+pub fn open_metrics(moment: &Moment) -> String {
+    let mut text = String::new();
+    for line in metrics(moment).lines() {
+        let of_family = line.strip_prefix("# ").and_then(|rest| {
+            let (keyword, rest) = rest.split_once(' ')?;
+            let (name, rest) = rest.split_once(' ')?;
+            Some((keyword, name.strip_suffix("_total")?, rest))
+        });
+        // Writing to a string cannot fail.
+        let _ = match of_family {
+            Some((keyword, family, rest)) => writeln!(text, "# {keyword} {family} {rest}"),
+            None => writeln!(text, "{line}"),
+        };
+    }
+    text + "# EOF\n"
+}
+
+/// Metric of the histograms.
+const HISTOGRAM: &str = "drumfire_io_latency_seconds";
+
 impl Out {
+    /// Writes the counters since the run began, by direction.
+    fn counts(&mut self, of: &Counts) {
+        let direction = |name| [("direction", name)];
+        let help = "Completed I/Os and flushes since the run began, the ramp included.";
+        self.head("drumfire_ios_total", "counter", help);
+        for (name, of) in of.used() {
+            self.line("drumfire_ios_total", &direction(name), of.ios as f64);
+        }
+        let help = "Bytes of completed I/Os since the run began, the ramp included.";
+        self.head("drumfire_bytes_total", "counter", help);
+        for (name, of) in of.used() {
+            self.line("drumfire_bytes_total", &direction(name), of.bytes as f64);
+        }
+        self.head(HISTOGRAM, "histogram", "Latency of I/Os and flushes since the run began.");
+        for (name, of) in of.used() {
+            let (bucket, mut seen) = (format!("{HISTOGRAM}_bucket"), 0);
+            for (edge_ns, count) in EDGES_NS.iter().zip(of.buckets) {
+                seen += count;
+                // As a float in either form, so that both have the same label.
+                let edge = format!("{:?}", *edge_ns as f64 / 1e9);
+                self.line(&bucket, &[("direction", name), ("le", &edge)], seen as f64);
+            }
+            let all = of.samples as f64;
+            self.line(&bucket, &[("direction", name), ("le", "+Inf")], all);
+            let sum = format!("{HISTOGRAM}_sum");
+            self.line(&sum, &direction(name), of.latency_ns as f64 / 1e9);
+            self.line(&format!("{HISTOGRAM}_count"), &direction(name), all);
+        }
+    }
+
     fn rates(&mut self, now: &Snapshot) {
         self.one("drumfire_iops", "I/Os per second, of the last second.", now.iops);
         let help = "Flushes per second, of the last second; they are no I/Os.";
@@ -165,26 +218,4 @@ fn escaped(value: &str) -> String {
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-    use crate::sample;
-
-    #[test]
-    fn each_name_has_one_head_and_hostile_names_stay_values() {
-        let mut moment = Moment::default();
-        moment.begin(&sample::about());
-        let mut snapshot = sample::snapshot();
-        snapshot.targets[0].name = "a\"} 7\ndrumfire_iops 1\\".to_owned();
-        moment.second(&snapshot);
-        moment.judge(&sample::race());
-        let text = metrics(&moment);
-        assert!(text.contains("drumfire_iops 3412345.6\n"), "{text}");
-        assert_eq!(text.lines().filter(|line| line.starts_with("drumfire_iops ")).count(), 1);
-        assert!(text.contains("target=\"a\\\"} 7\\ndrumfire_iops 1\\\\\""), "{text}");
-        let heads: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
-        let mut once = heads.clone();
-        once.dedup();
-        assert_eq!(heads, once);
-        assert!(text.ends_with('\n') && metrics(&Moment::default()).contains("drumfire_up 1"));
-    }
-}
+mod test;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::buckets::Histograms;
 use crate::histogram::Latency;
+use crate::run::rows::WorkerRows;
 use crate::series::Rates;
 
 /// Events of the connections with targets. All zero for local storage.
@@ -235,6 +236,10 @@ pub struct WorkerResult {
     /// earlier.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_seconds: Option<f64>,
+    /// Second by second, beyond a limit for stretches of 2, 4, 8 … seconds; empty in documents of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "WorkerRows::is_empty")]
+    pub intervals: WorkerRows,
 }
 
 /// The greatest queue depth at which latencies stay below a target.

@@ -56,12 +56,13 @@ const CACHE_BYTES: u64 = 32 << 20;
 const CACHE_BYTES_MAX: u64 = 4 << 30;
 
 /// Shipped schedules, by name.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("fail-slow", include_str!("../../faults/fail-slow.toml")),
     ("dying-ssd", include_str!("../../faults/dying-ssd.toml")),
     ("lying-cache", include_str!("../../faults/lying-cache.toml")),
     ("power-cut", include_str!("../../faults/power-cut.toml")),
     ("lost-writes", include_str!("../../faults/lost-writes.toml")),
+    ("none", include_str!("../../faults/none.toml")),
 ];
 
 /// The faults of a volume.

@@ -367,7 +367,8 @@ fn what_the_volume_refuses_is_struck_by_nothing() {
 
 #[test]
 fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
-    for name in ["fail-slow", "dying-ssd", "lying-cache", "power-cut", "lost-writes"] {
+    assert!(Schedule::load("none").unwrap().rules.is_empty());
+    for name in ["none", "fail-slow", "dying-ssd", "lying-cache", "power-cut", "lost-writes"] {
         assert_eq!(Schedule::load(name).unwrap().name, name);
     }
     for (fault, part) in [
