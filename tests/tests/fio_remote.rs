@@ -74,7 +74,7 @@ fn the_only_subsystem_of_a_portal_needs_no_name() {
     let wrong = |words: &str| wrong(&drumfire, "run", &job(words));
     // Each host is shown the volumes that it may use: none, one, two.
     let none = wrong("ns=1");
-    assert!(none.contains("does not open") && none.contains("no subsystem"), "{none}");
+    assert!(none.contains("cannot be opened") && none.contains("no subsystem"), "{none}");
     let timed = "ns=1\ntime_based\nruntime=1";
     assert!(wrong(timed).contains("lists no subsystem for this host"));
     let two = wrong(&format!("{timed}\nhostnqn={HOST}"));

@@ -50,7 +50,7 @@ impl KbBase {
         let lower = text.to_ascii_lowercase();
         let (number, suffix) = digits(&lower).ok_or_else(wrong)?;
         if suffix.starts_with([' ', '\t']) {
-            let why = "no blank before the suffix: fio would leave the suffix out";
+            let why = "write the suffix without a space: fio would ignore it";
             return Err(format!("'{text}': {why}"));
         }
         let (power, other) = match suffix {
@@ -65,11 +65,11 @@ impl KbBase {
             "gib" => (3, true),
             "tib" => (4, true),
             "pib" => (5, true),
-            "z" => return Err(format!("{text}: sizes in zones is not supported")),
+            "z" => return Err(format!("{text}: sizes in zones are not supported")),
             _ => return Err(wrong()),
         };
         let base = if other { 2024 - self.0 } else { self.0 };
-        number.checked_mul(base.pow(power)).ok_or_else(|| format!("'{text}' is beyond 64 bits"))
+        number.checked_mul(base.pow(power)).ok_or_else(|| format!("'{text}' exceeds 64 bits"))
     }
 
     /// Reads a size or a percentage: `50%`.
@@ -105,7 +105,7 @@ fn digits(text: &str) -> Option<(u64, &str)> {
 /// Reads a whole number; suffixes are allowed as in sizes, since fio allows them.
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let value = KbBase::default().size(text).map_err(|_| format!("'{text}' is not a number"))?;
-    T::try_from(value).map_err(|_| format!("{value} is too large here"))
+    T::try_from(value).map_err(|_| format!("{value} is too large"))
 }
 
 /// Reads a percentage, in whole percent as in fio.
@@ -158,7 +158,11 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, meant)| *meant).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("'{text}' is none of {}{}", words.join(", "), hint(text, words.iter().copied()))
+        format!(
+            "unknown value '{text}': one of {}{}",
+            words.join(", "),
+            hint(text, words.iter().copied())
+        )
     })
 }
 
@@ -205,8 +209,8 @@ pub fn one_of_several<'a>(name: &str, text: &'a str) -> Option<(&'a str, &'stati
         return None;
     }
     match last {
-        true => parts.last().map(|part| (*part, "as with fio the last of them counts")),
-        false => parts.first().map(|part| (*part, "as with fio the first of them counts")),
+        true => parts.last().map(|part| (*part, "as in fio, the last value counts")),
+        false => parts.first().map(|part| (*part, "as in fio, the first value counts")),
     }
 }
 
