@@ -46,8 +46,8 @@ impl ZoneWalk {
         let replies = access.lines.iter().any(|line| line.reply_bytes > 0);
         let law = !matches!(access.random, Places::Uniform | Places::Once);
         if access.sequential != Walk::Forward || law || replies || access.trims_first {
-            let words = "zones need uniform, once or forward offsets, without replies and \
-                         trims_first";
+            let words = "zones need forward sequential I/Os, random offsets uniform or once, and \
+                         no replies and trims_first";
             return Err(AccessError::Conflict(words));
         }
         Ok(())

@@ -80,7 +80,9 @@ impl KbBase {
             return self.size(text).map(Amount::Bytes);
         }
         let percent = percent.trim().parse().ok().filter(|percent| *percent <= 100);
-        percent.map(Amount::Percent).ok_or_else(|| format!("'{text}' is not 0 to 100 percent"))
+        percent
+            .map(Amount::Percent)
+            .ok_or_else(|| format!("'{text}' is out of range: 0 to 100 percent"))
     }
 
     /// Reads `MIN-MAX` or `MIN:MAX`, in either order.
@@ -112,7 +114,7 @@ pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
 pub fn percent(text: &str) -> Result<f64, String> {
     match number::<u32>(text)? {
         value @ 0..=100 => Ok(f64::from(value)),
-        value => Err(format!("{value} is not 0 to 100 percent")),
+        value => Err(format!("{value} is out of range: 0 to 100 percent")),
     }
 }
 
@@ -172,7 +174,7 @@ pub fn switch(value: Option<&str>) -> Result<bool, String> {
         Some("1") => Ok(true),
         Some("0") => Ok(false),
         None | Some("") => Err("a value is missing: write 1 or 0".to_owned()),
-        Some(text) => Err(format!("'{text}' is neither 0 nor 1")),
+        Some(text) => Err(format!("unknown value '{text}': write 1 or 0")),
     }
 }
 
@@ -230,7 +232,7 @@ pub fn set_each<T: Clone>(
 ) -> Result<(), String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > values.len() {
-        return Err("at most three values: for reads, writes and trims".to_owned());
+        return Err("more than three values: one each for reads, writes and trims".to_owned());
     }
     if parts.iter().all(|part| part.is_empty()) {
         return Err("a value is missing".to_owned());

@@ -78,7 +78,7 @@ const MODES: [(&str, (bool, bool)); 3] =
 
 fn share(text: &str) -> Result<f64, String> {
     let share = value::fraction(text)?;
-    if share <= 1.0 { Ok(share) } else { Err(format!("{text} is not 0 to 1")) }
+    if share <= 1.0 { Ok(share) } else { Err(format!("{text} is out of range: 0 to 1")) }
 }
 
 fn share_word(w: &Written<'_>, of: fn(&Zoned) -> f64) -> Word {

@@ -24,7 +24,7 @@ pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, Wrong> {
         "normal" => number(0.0).map(Distribution::Normal),
         "zoned" => zones(value, |space| match value::number(space) {
             Ok(percent) if percent <= 100 => Ok(Amount::Percent(percent)),
-            _ => Err(format!("'{space}' is not 0 to 100 percent")),
+            _ => Err(format!("'{space}' is out of range: 0 to 100 percent")),
         }),
         "zoned_abs" => zones(value, |space| kb.size(space).map(Amount::Bytes)),
         _ => {

@@ -30,14 +30,14 @@ pub(in super::super) const ROWS: &[Row] = &[
         .writes(|w| word_if(!w.group.when.after.is_empty(), &w.group.when.after))
         .tells(Turn, |group| {
             let after = &group.when.after;
-            (!after.is_empty()).then(|| format!("begins when {after} has ended"))
+            (!after.is_empty()).then(|| format!("starts when {after} has ended"))
         }),
     sets!("startdelay", delay_us, |v| parse::delay(v.text()?)?)
         .writes(|w| micros_if(w.group.when.delay_seconds))
         .tells(Turn, |group| {
             let (delay, after) = (group.when.delay_seconds, &group.when.after);
             (delay > 0.0).then(|| match after.is_empty() {
-                true => format!("begins after {}", span(delay)),
+                true => format!("starts after {}", span(delay)),
                 false => format!("{} later", span(delay)),
             })
         }),
