@@ -305,7 +305,7 @@ mod test {
         assert_eq!((job.steps[0].workers(), job.steps[0].groups[0].joins()), (1, true));
         assert_eq!(load(&toml::to_string(&job).unwrap()).unwrap(), job);
         let three = load(&JOB.replace("'ram:1m'", "'a', 'b', 'c'")).unwrap_err().to_string();
-        assert!(three.contains("x.log names 2 files but 3 volumes"), "{three}");
+        assert!(three.contains("x.log names 2 files, but the job names 3 volumes"), "{three}");
     }
 
     #[test]

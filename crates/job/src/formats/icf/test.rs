@@ -114,7 +114,7 @@ fn says_what_cannot_be_run() {
     assert!(why(&good, &[]).contains("`C: \"System\"`: the target is not a volume"));
     assert!(
         why(&good, &["ram:1g", "ram:2g"])
-            .contains("there is 1 target, `C: \"System\"`, and 2 volumes")
+            .contains("the file has 1 target, `C: \"System\"`, but the command line names 2")
     );
     let network = good.replace("Worker type\n\tDISK", "Worker type\n\tNETWORK,TCP");
     assert!(why(&network, &["ram:1g"]).contains("network workers"));
