@@ -167,8 +167,8 @@ fn what_steers_a_job_is_explained_and_written_again() {
     let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
     for words in [
         "1m in each zone of 64k, then 4k skipped",
-        "thinks 5 ms after 7 I/Os done",
-        "one of its reads takes longer than 9000 ms",
+        "thinks 5 ms after 7 I/Os completed",
+        "the latency of reads exceeds 9000 ms",
         "weight 2 in flow 0",
     ] {
         assert!(said.contains(words), "{words}: {said}");

@@ -60,7 +60,7 @@ fn a_part_without_a_whole_io_is_refused() {
     let folder = with("[a]\nfilename=there.img\nrw=read\nbs=1m\nsize=1%\n");
     let refused = drumfire.run(folder.path(), "run job.fio", LIMIT);
     assert_eq!(refused.code, Some(2));
-    assert!(refused.stderr.contains("no I/O fits into it"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("the size is smaller than one I/O"), "{}", refused.stderr);
 }
 
 #[test]

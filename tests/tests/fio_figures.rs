@@ -62,7 +62,7 @@ fn explain_and_the_table_know_them() {
         unified_rw_reporting=both\nslat_percentiles=1\n";
     folder.file("job.fio", text.as_bytes());
     let explained = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
-    assert!(explained.contains("shows percentiles 25, 75.5 · all directions as one too"));
+    assert!(explained.contains("shows percentiles 25, 75.5 · all directions combined too"));
     assert!(explained.contains("differs job.fio:7: `slat_percentiles=1`"), "{explained}");
     let again = drumfire.run(folder.path(), "explain job.fio --as fio", LIMIT).ok().stdout;
     assert!(again.contains("percentile_list=25:75.5\nunified_rw_reporting=both\n"), "{again}");

@@ -45,7 +45,7 @@ fn what_goes_around_the_page_cache_is_not_read_before() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("[r]\nsize=1m\nfilename=x.img\npre_read=1\ndirect=1\nrw=read\nbs=64k\n");
     let said = drumfire.run(folder.path(), "explain job.fio", LIMIT).ok().stdout;
-    assert!(said.contains("ignored job.fio:4: `pre_read=1`: its I/Os go around"), "{said}");
+    assert!(said.contains("ignored job.fio:4: `pre_read=1`: I/Os of the job bypass"), "{said}");
 }
 
 /// Files of a folder with their sizes, without the programs' own files.
@@ -102,5 +102,5 @@ fn a_file_that_only_makes_files_ends_well() {
     drumfire.run(folder.path(), "run job.toml", LIMIT).ok();
     assert_eq!(files(&folder.path().join("deep")), [("x.img".to_owned(), 64 << 10)]);
     let swept = drumfire.run(folder.path(), "sweep job.toml --axis outstanding=1,2", LIMIT);
-    assert!(swept.stderr.contains("laid out by run alone"), "{}", swept.stderr);
+    assert!(swept.stderr.contains("only run lays out files"), "{}", swept.stderr);
 }

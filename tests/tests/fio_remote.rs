@@ -74,7 +74,7 @@ fn the_only_subsystem_of_a_portal_needs_no_name() {
     let wrong = |words: &str| wrong(&drumfire, "run", &job(words));
     // Each host is shown the volumes that it may use: none, one, two.
     let none = wrong("ns=1");
-    assert!(none.contains("does not open") && none.contains("no subsystem"), "{none}");
+    assert!(none.contains("cannot be opened") && none.contains("no subsystem"), "{none}");
     let timed = "ns=1\ntime_based\nruntime=1";
     assert!(wrong(timed).contains("lists no subsystem for this host"));
     let two = wrong(&format!("{timed}\nhostnqn={HOST}"));
@@ -118,7 +118,7 @@ fn names_that_are_wrong_say_where() {
     for (name, part) in [
         ("trtype=TCP traddr= trsvcid=4420 ns=1", "'traddr='"),
         ("trtype=TCP traddr=h trsvcid=99999 ns=1", "trsvcid=99999"),
-        ("trtype=TCP traddr=h trsvcid=1 subnqn=nqn.2026-11.x\\:a ns=0", "from 1"),
+        ("trtype=TCP traddr=h trsvcid=1 subnqn=nqn.2026-11.x\\:a ns=0", "not a namespace ID"),
         ("trtype=PCIe traddr=0000.04.00.0 ns=1", "/dev/nvme0n1"),
         (&format!("trtype=TCP traddr=h trsvcid=1 subnqn={long} ns=1"), "223 bytes"),
         (&format!("trtype=TCP traddr={long} trsvcid=1 ns=1"), "256 bytes"),

@@ -127,9 +127,9 @@ fn what_does_not_fit_is_refused_with_file_and_line() {
     assert!(missing.contains("cannot read the trace x.log: No such file"), "{missing}");
     folder.file("x.log", TRACE.replace("512 1024", "512 1000").as_bytes());
     let odd = refused("job.toml");
-    assert!(odd.contains("x.log:12: 1000 bytes at 512 of b.img are no whole blocks"), "{odd}");
+    assert!(odd.contains("x.log:12: 1000 bytes at 512 of b.img are not whole blocks"), "{odd}");
     folder.file("x.log", b"\x07tae\0\0\0\0");
-    assert!(refused("job.toml").contains("a binary trace of blktrace"));
+    assert!(refused("job.toml").contains("binary blktrace files are not supported"));
     let simulated = drumfire.run(folder.path(), "simulate x25-m job.toml --out no", LIMIT);
     assert!(simulated.code != Some(0), "{simulated:?}");
 }

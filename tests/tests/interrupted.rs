@@ -271,7 +271,7 @@ fn a_plan_that_is_far_ahead_ends_with_its_window() {
         let args = format!("run null:1g --rate {rate} --seconds 1 --ramp 0 --no-ceiling");
         let ended = drumfire.run(folder.path(), &args, Duration::from_secs(60));
         assert_eq!(ended.code, Some(2), "{rate}: {ended:?}");
-        assert!(ended.stderr.contains("a rate must be one a year to 1e9"), "{rate}: {ended:?}");
+        assert!(ended.stderr.contains("a rate must be one per year to 1e9"), "{rate}: {ended:?}");
     }
     for arrivals in ["constant", "poisson"] {
         let args = format!(

@@ -93,11 +93,15 @@ fn what_a_file_decides_is_not_taken_from_flags() {
 fn hostile_files_are_refused_in_one_line() {
     let Some(drumfire) = Drumfire::find() else { return };
     for (name, text, word) in [
-        ("self.fio", "[a]\ninclude self.fio\n", "settings only, no sections"),
-        ("text.fio", "\u{1b}[2Jhello\n", "outside of a section"),
+        ("self.fio", "[a]\ninclude self.fio\n", "cannot have sections"),
+        ("text.fio", "\u{1b}[2Jhello\n", "outside a section"),
         ("empty.icf", "", "no access specification"),
         ("cut.icf", "Version 1.1.0\n'TEST SETUP\n'Run Time\n", "before a value"),
-        ("endless.fio", "[a]\nsize=(((((((((((((((((((((((((((((((((((1\n", "cannot be calculated"),
+        (
+            "endless.fio",
+            "[a]\nsize=(((((((((((((((((((((((((((((((((((1\n",
+            "not a valid expression",
+        ),
     ] {
         let folder = with(name, text);
         let finished = drumfire.run(folder.path(), &format!("run {name} null:1t"), LIMIT);
@@ -109,7 +113,7 @@ fn hostile_files_are_refused_in_one_line() {
     let folder = Folder::new();
     std::os::unix::fs::symlink("/dev/zero", folder.path().join("zero.fio")).unwrap();
     let finished = drumfire.run(folder.path(), "run zero.fio", LIMIT);
-    assert!(finished.stderr.contains("longer than 1 MiB"), "{finished:?}");
+    assert!(finished.stderr.contains("larger than 1 MiB"), "{finished:?}");
 }
 
 const ICF: &str = "Version 2006.07.27\n'TEST SETUP ====\n\
@@ -140,9 +144,9 @@ fn by_chance(share: f64, ios: u64, outstanding: u64) -> f64 {
 fn an_iometer_configuration_runs_on_the_volumes_that_are_given() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("spec.icf", ICF);
-    refused(&drumfire.run(folder.path(), "run spec.icf", LIMIT), "which volume is that?");
+    refused(&drumfire.run(folder.path(), "run spec.icf", LIMIT), "the target is not a volume");
     let one = drumfire.run(folder.path(), "run spec.icf ram:16m", LIMIT);
-    refused(&one, "and 1 volume behind the file");
+    refused(&one, "but the command line names 1 volume");
     // A drive has I/Os in flight while the host does not run a worker; memory has none then.
     folder.file("slow.toml", SLOW.as_bytes());
     let args = "run spec.icf delay:slow.toml(ram:16m) delay:slow.toml(ram:32m) --json --out out";

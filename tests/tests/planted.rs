@@ -187,7 +187,7 @@ fn a_sweep_of_others_leads_nowhere_else() {
         for args in ["sweep s", "report s", "compare s s"] {
             let ended = rig.run(args);
             assert_eq!(ended.code, Some(2), "{folder}: {args}: {ended:?}");
-            assert!(ended.stderr.contains("is not inside"), "{folder}: {ended:?}");
+            assert!(ended.stderr.contains("is outside"), "{folder}: {ended:?}");
         }
         rig.is_untouched(folder);
     }

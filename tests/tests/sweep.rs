@@ -139,12 +139,12 @@ fn what_does_not_exist_is_refused_with_what_does() {
     for (args, says) in [
         (
             "sweep null:1g --axis sise=1,2",
-            "'sise' is no setting (did you mean 'size'?): there are size, read",
+            "unknown setting 'sise' (did you mean 'size'?): one of size, read",
         ),
         ("sweep null:1g --axis size", "is not WORD=VALUE"),
         ("sweep null:1g --axis outstanding=0", "outstanding=0"),
         ("sweep null:1g --axis workload.acces=0", "unknown field `acces`"),
-        ("sweep null:1g --ladder --rate 5k", "sets the rate itself"),
+        ("sweep null:1g --ladder --rate 5k", "sets the rate"),
         ("run null:1g --preset oltp", "oltp-4k: 4 KiB, 70 % reads"),
         ("run null:1g --preset oltp-4k --size 8k", "--size cannot be used with"),
         ("run null:1g --preset steady-state --read 5", "--read cannot be used with"),
@@ -271,11 +271,11 @@ fn a_model_is_swept_over_what_it_consists_of() {
         ("sweep simulate x25-m --axis drives=0,1", "0 drives: 1 to 2048"),
         ("sweep simulate x25-m --axis drivs=1", "there are drives, parts, system, size"),
         ("sweep simulate x25-m --axis system=x25-m,nothing.toml", "cannot read nothing.toml"),
-        ("sweep simulate x25-m --axis volume=null:1g", "makes its volumes by itself"),
+        ("sweep simulate x25-m --axis volume=null:1g", "creates its own volumes"),
         ("sweep simulate x25-m --p99 1ms", "x25-m is not calibrated"),
         ("sweep race --axis protocol=iscsi,nvme", "protocol=nvme: use iscsi or nvme-tcp"),
         ("sweep race --axis targets=1,0", "at least one target"),
-        ("sweep race --axis by=run", "'by' is no setting"),
+        ("sweep race --axis by=run", "unknown setting 'by'"),
         ("sweep race --axis cores=64000", "is not one of"),
     ] {
         let done = drumfire.run(folder.path(), args, LIMIT);

@@ -74,7 +74,7 @@ pub fn read_text(path: &Path) -> io::Result<String> {
 fn read_bytes(path: &Path, most: usize) -> io::Result<Vec<u8>> {
     use std::io::Read;
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(most as u64).read_to_end(&mut bytes)?;
@@ -90,7 +90,7 @@ pub fn read_old_text(path: &Path, only_words: impl Fn(&str) -> bool) -> io::Resu
     open_file(path)?.take(FILE_MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let wrong = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
     if bytes.len() > FILE_MAX_BYTES {
-        return Err(wrong("longer than 1 MiB".to_owned()));
+        return Err(wrong("larger than 1 MiB".to_owned()));
     }
     decode(&bytes, only_words).map_err(wrong)
 }
@@ -101,7 +101,7 @@ pub fn open_file(path: &Path) -> io::Result<File> {
     let own = ["/dev/fd", "/proc/self/fd"].iter().any(|folder| path.starts_with(folder));
     let is_pipe = std::fs::metadata(path)?.file_type().is_fifo();
     match is_pipe && !own && path != Path::new("/dev/stdin") {
-        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a pipe: name a file")),
+        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path is a pipe: name a file")),
         false => File::open(path),
     }
 }
@@ -140,7 +140,7 @@ fn decode_wide(bytes: &[u8]) -> Result<String, String> {
     let text: Result<String, _> = char::decode_utf16(whole.map(unit)).collect();
     match text {
         Ok(text) if !broken => Ok(text),
-        _ => Err("it begins as UTF-16 text and is none".to_owned()),
+        _ => Err("the file has a UTF-16 byte order mark but is not UTF-16 text".to_owned()),
     }
 }
 

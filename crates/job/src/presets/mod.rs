@@ -31,7 +31,7 @@ pub const PRESETS: [Preset; 6] = [
     preset!("backup", "256 KiB, reads only, sequential"),
     preset!(
         "steady-state",
-        "shaped like the SNIA test of 4 KiB random writes in steady state, and not that test"
+        "4 KiB random writes to steady state, similar to the SNIA test but not that test"
     ),
 ];
 

@@ -107,7 +107,7 @@ impl Access {
     pub fn check(&self) -> Result<(), AccessError> {
         if let Some(replay) = &self.trace {
             if (Access { trace: None, ..self.clone() }) != Access::of(Vec::new()) {
-                let words = "a trace takes the place of lines and of all else in access";
+                let words = "a trace replaces lines and all other keys of access: remove them";
                 return Err(AccessError::Conflict(words));
             }
             return replay.check();
@@ -122,12 +122,12 @@ impl Access {
             return Err(AccessError::OutOfRange { what, range, value: 0.0 });
         }
         if let Walk::Strided { bytes: 0 } = self.sequential {
-            let (what, range) = ("a stride", "longer than 0");
+            let (what, range) = ("a stride", "above 0");
             return Err(AccessError::OutOfRange { what, range, value: 0.0 });
         }
         if self.is_mapped() && !self.fits_map() {
-            let words = "`once` with several sizes needs random I/Os of one alignment, without \
-                         replies, runs, zones and files";
+            let words = "`once` with several sizes needs random I/Os with one alignment, without \
+                         replies, run, zones and files";
             return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.check(self))?;
@@ -153,7 +153,7 @@ impl Access {
             return Err(AccessError::Conflict("a stride must be a multiple of every alignment"));
         }
         if self.is_mapped() && bytes / u64::from(self.lines[0].align()) > MAP_MAX {
-            let words = "`once` with several sizes remembers at most 2^32 places: use uniform";
+            let words = "`once` with several sizes supports at most 2^32 blocks: use uniform";
             return Err(AccessError::Conflict(words));
         }
         self.zones.map_or(Ok(()), |zones| zones.fits(range, geometry))?;
@@ -249,9 +249,9 @@ mod test {
         let g = Geometry::new(1 << 20, 4096);
         let size = |size| says(&Access::new(size, 70.0, 100.0), g);
         assert!(size(0).contains("must not be 0"));
-        assert!(size(512).contains("not a multiple of the volume's block of 4096"));
+        assert!(size(512).contains("not a multiple of the volume's block size, 4096"));
         assert!(size(2 << 20).contains("smaller than one I/O"));
-        assert!(size(32 << 20).contains("longer than 16m"));
+        assert!(size(32 << 20).contains("exceeds 16m"));
         let access = Access::new(4096, f64::NAN, 100.0);
         assert!(says(&access, g).contains("share of reads"));
         let protected = Geometry { read_only: true, ..g };
@@ -273,7 +273,7 @@ mod test {
         let line = Line { align_bytes: Some(512), ..line };
         let mut once = Access { random: Places::Once, ..Access::of(vec![line, other]) };
         assert_eq!(once.fits(&Range::WHOLE, g), Ok(()));
-        assert!(says(&once, Geometry::new(4 << 40, 512)).contains("2^32 places"));
+        assert!(says(&once, Geometry::new(4 << 40, 512)).contains("2^32 blocks"));
         once.run = 2;
         assert!(says(&once, g).contains("one alignment"));
         let zones = vec![Zone { io_percent: 90.0, space: Extent::Percent(10.0) }];

@@ -11,16 +11,16 @@ const ROUNDING: f64 = 0.1;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AccessError {
     /// Invalid number of lines.
-    #[error("an access specification has 1 to {MAX_LINES} lines, not {0}")]
+    #[error("an access specification must have 1 to {MAX_LINES} lines, not {0}")]
     Lines(usize),
     /// Size of 0.
-    #[error("the size of an I/O must not be 0")]
+    #[error("the I/O size must not be 0")]
     Empty,
     /// Size above the maximum of a buffer.
-    #[error("an I/O of {} is longer than 16m", print_size(u64::from(*.0)))]
+    #[error("the I/O size {} exceeds 16m", print_size(u64::from(*.0)))]
     TooLong(u32),
     /// Size that is no whole number of blocks.
-    #[error("{what} of {bytes} bytes is not a multiple of the volume's block of {block} bytes")]
+    #[error("{what} of {bytes} bytes is not a multiple of the volume's block size, {block} bytes")]
     NotWholeBlocks {
         /// "a size", "an alignment" or "a reply".
         what: &'static str,

@@ -80,7 +80,7 @@ impl JobSpec {
         let (steps, made) = (self.steps.len(), self.laid_out.len());
         within("the job", "the number of steps", "at least 1", steps as f64, steps + made > 0)?;
         let fits = self.laid_out.iter().all(|file| file.size_bytes > 0 && !file.path.is_empty());
-        within("the job", "the size of a file that is laid out", "at least 1", 0.0, fits)?;
+        within("the job", "the size of a laid-out file", "at least 1", 0.0, fits)?;
         self.laid_out.iter().try_for_each(LaidOut::check)?;
         for (index, step) in self.steps.iter().enumerate() {
             step.check(index + 1)?;
@@ -91,7 +91,7 @@ impl JobSpec {
 
 impl LaidOut {
     fn check(&self) -> Result<(), SpecError> {
-        let at = format!("the file {} that is laid out", self.path);
+        let at = format!("the laid-out file {}", self.path);
         let (bytes, range) = (self.write_bytes.unwrap_or(1), "1 to 16 MiB");
         let fits = (1..=MAX_BYTES).contains(&bytes);
         within(&at, "write_bytes", range, f64::from(bytes), fits)?;
@@ -117,7 +117,7 @@ impl Step {
             group.check_when(&at, &self.groups[..index])?;
             group.check_stripes(&at)?;
             if group.when.ramp_seconds > 0.0 && self.ramp_seconds > 0.0 {
-                let what = "ramp: set it for the step or for its groups, not for both";
+                let what = "set the ramp for the step or for its groups, not for both";
                 return Err(SpecError::Conflict { at, what });
             }
             group.check_places(&at)?;
@@ -138,7 +138,7 @@ impl Step {
                 within(&at, what, "0 to 6", f64::from(coarseness), coarseness <= 6)?;
             }
             if group.cache.drop && group.cache.read {
-                let what = "cache.drop and cache.read contradict each other: remove one";
+                let what = "cache.drop and cache.read cannot be combined: remove one";
                 return Err(SpecError::Conflict { at, what });
             }
             if let Some(what) = group.figures.fault() {
@@ -159,7 +159,7 @@ impl Step {
         within(at, "steady.after_seconds", "0 to a year", s, fits)?;
         match self.groups.iter().any(|group| group.workload.end_flush) {
             true => {
-                let what = "a step that ends when it is steady has no flush at its end";
+                let what = "steady and end_flush cannot be combined: remove one";
                 Err(SpecError::Conflict { at: at.to_owned(), what })
             }
             false => Ok(()),
@@ -181,19 +181,19 @@ impl Group {
             stripes.bytes.is_multiple_of(align) && whole && reply <= bytes
         };
         if self.volumes.is_empty() {
-            return conflict("stripes want volumes");
+            return conflict("stripes need volumes");
         }
         if self.workload.access.trace.is_some() {
-            return conflict("a trace cannot be replayed on stripes: give volumes");
+            return conflict("a trace cannot be replayed on stripes: remove stripes");
         }
         if self.workload.access.zones.is_some() {
             return conflict("zones need a single volume: remove stripes");
         }
         match stripes.bytes > 0 && self.workload.access.lines.iter().all(inside) {
             true => Ok(()),
-            false => {
-                conflict("a stripe is a whole number of I/Os, and no I/O begins within another")
-            }
+            false => conflict(
+                "a stripe must be a multiple of every alignment, and I/Os must not overlap",
+            ),
         }
     }
 
@@ -204,7 +204,7 @@ impl Group {
         let places = pattern.as_ref().is_some_and(DataPattern::has_places);
         match places && self.stripes.is_some() {
             true => {
-                let what = "%o in a pattern goes with volumes that are each for itself";
+                let what = "%o in a pattern and stripes cannot be combined";
                 Err(SpecError::Conflict { at: at.to_owned(), what })
             }
             false => Ok(()),
@@ -221,7 +221,7 @@ impl Group {
             within(at, "seconds", SECONDS, s, (MIN_SECONDS..=MAX_SECONDS).contains(&s))?;
         }
         if !after.is_empty() && self.waits_for(before).next().is_none() {
-            let what = "after must name a group before it in the step";
+            let what = "after must name an earlier group of the step";
             return Err(SpecError::Conflict { at: at.to_owned(), what });
         }
         Ok(())
@@ -233,10 +233,10 @@ impl Workload {
         let access = self.access.check();
         access.map_err(|error| SpecError::Access { at: at.to_owned(), error })?;
         let (depth, fits) = (self.outstanding, (1..=MAX_OUTSTANDING).contains(&self.outstanding));
-        within(at, "the number of outstanding I/Os", "1 to 65536", f64::from(depth), fits)?;
+        within(at, "the queue depth", "1 to 65536", f64::from(depth), fits)?;
         let low = self.refill_at.unwrap_or(0);
         let fits = low < self.outstanding;
-        within(at, "refill_at", "below the outstanding I/Os", f64::from(low), fits)?;
+        within(at, "refill_at", "below the queue depth", f64::from(low), fits)?;
         if let Some(what) = self.beside_a_trace() {
             return Err(SpecError::Conflict { at: at.to_owned(), what });
         }
@@ -261,19 +261,19 @@ impl Workload {
         }
         let Content { dedupe_percent, repeats, pattern, .. } = &self.content;
         if pattern.is_some() && (*dedupe_percent > 0.0 || *repeats) {
-            return conflict("a pattern excludes dedupe_percent and repeats");
+            return conflict("a pattern cannot be combined with dedupe_percent and repeats");
         }
         let chunk = self.content.chunk_bytes.unwrap_or(4096);
         let fits = (512..=1 << 20).contains(&chunk) && chunk.is_multiple_of(512);
-        within(at, "chunk_bytes", "512 to 1m, in whole 512", f64::from(chunk), fits)?;
+        within(at, "chunk_bytes", "a multiple of 512 from 512 to 1m", f64::from(chunk), fits)?;
         within(at, "dedupe_blocks", "1 or more", 0.0, self.content.dedupe_blocks != Some(0))?;
         if *dedupe_percent > 0.0 && chunk != 4096 {
-            return conflict("with duplicates chunk_bytes is 4 KiB");
+            return conflict("with dedupe_percent chunk_bytes must be 4 KiB");
         }
         let has_places = pattern.as_ref().is_some_and(DataPattern::has_places);
         let Some(Verify { sample_percent: sample, fill, earlier, .. }) = self.verify else {
             return match has_places {
-                true => conflict("%o in a pattern goes with verify"),
+                true => conflict("%o in a pattern needs verify"),
                 false => Ok(()),
             };
         };
@@ -284,7 +284,9 @@ impl Workload {
             return conflict(what);
         }
         if earlier && (fill || self.access.writes()) {
-            return conflict("checking an earlier run only reads: use fill = false and no writes");
+            return conflict(
+                "verifying an earlier run only reads: set fill = false and remove writes",
+            );
         }
         if self.reads_back() && !self.can_read_back() {
             return conflict(
@@ -326,8 +328,8 @@ impl Workload {
         match size.is_some_and(apart) || lines.iter().all(fits) {
             true => Ok(()),
             false => Err(
-                "a pattern with %o, or one that does not fill sizes and alignments as a whole, is \
-                 compared where all I/Os have one size and do not overlap in part",
+                "verifying a pattern that has %o, or does not divide all sizes and alignments, \
+                 needs a single I/O size without partial overlaps",
             ),
         }
     }
@@ -340,7 +342,7 @@ impl Workload {
             Pacing::Bytes { per_second, .. } => (per_second, [1.0, f64::from(MAX_BYTES)]),
         };
         let fits = (MIN_RATE * least..=MAX_RATE * most).contains(&rate);
-        within(at, "a rate", "one a year to 1e9 I/Os a second", rate, fits)?;
+        within(at, "a rate", "one per year to 1e9 I/Os per second", rate, fits)?;
         let closed = |line: &Line| line.delay_us > 0 || line.reply_bytes > 0;
         if self.access.lines.iter().any(closed) || self.refill_at.is_some() {
             let what = "delays, replies and refill_at need a closed loop: remove the rate";
@@ -385,7 +387,7 @@ mod test {
             assert_eq!(says(pattern, lines), "", "{pattern} {lines}");
         }
         for (pattern, lines) in [("%o", two), ("%o", over), ("\"abc\"", two)] {
-            assert!(says(pattern, lines).contains("one size"), "{pattern} {lines}");
+            assert!(says(pattern, lines).contains("single I/O size"), "{pattern} {lines}");
         }
         let trims = "{ size_bytes = '4k', read_percent = 50, trim_percent = 50 }";
         assert!(says("1", trims).contains("with trims"));
@@ -405,14 +407,14 @@ mod test {
         assert!(says("'null:1t'", "").contains("number of workers must be 1 to 65536, not 0"));
         assert!(says("= 70", "= 170").contains("step 1, group 1: the share of reads must be 0"));
         let paced = "workload.pacing.ios.per_second = 0\nworkload.access";
-        assert!(says("workload.access", paced).contains("a rate must be one a year"));
+        assert!(says("workload.access", paced).contains("a rate must be one per year"));
         for rate in ["1e-20", "1e-300", "3e-8", "1.1e9", "1e300", "inf", "nan"] {
             let paced = format!("workload.pacing.ios.per_second = {rate}\nworkload.access");
             let said = says("workload.access", &paced);
-            assert!(said.contains("a rate must be one a year to 1e9 I/Os"), "{rate}: {said}");
+            assert!(said.contains("a rate must be one per year to 1e9 I/Os"), "{rate}: {said}");
         }
         let deep = "workload.outstanding = 0\nworkload.access";
-        assert!(says("workload.access", deep).contains("outstanding I/Os must be 1 to 65536"));
+        assert!(says("workload.access", deep).contains("the queue depth must be 1 to 65536"));
         let steady = |words: &str| {
             says(
                 "[[steps.groups]]",
@@ -424,16 +426,18 @@ mod test {
         let timed = |when: &str| says("workload.access", &format!("when.{when}\nworkload.access"));
         assert!(timed("delay_seconds = -1").contains("delay_seconds must be 0 to a year"));
         assert!(timed("seconds = 0").contains("group 1: seconds must be 1 ms"));
-        assert!(timed("after = 'x'").contains("must name a group before it"));
+        assert!(timed("after = 'x'").contains("must name an earlier group"));
         let across = "stripes.bytes = 6144\nworkload.access";
-        assert!(says("workload.access", across).contains("a stripe is a whole number"));
+        assert!(says("workload.access", across).contains("a stripe must be a multiple"));
         let data = |words: &str| says("workload.access", &format!("{words}\nworkload.access"));
         let verify = "workload.verify = { fill = false, earlier = true }";
         assert!(data(verify).contains("only reads"));
         let pattern = |words: &str| data(&format!("workload.content.pattern = '{words}"));
-        assert!(pattern("%o'").contains("goes with verify"));
+        assert!(pattern("%o'").contains("needs verify"));
         assert!(pattern("0xzz'").contains("0x needs digits"));
-        assert!(pattern("1'\nworkload.content.repeats = true").contains("excludes dedupe_percent"));
+        assert!(
+            pattern("1'\nworkload.content.repeats = true").contains("combined with dedupe_percent")
+        );
         let verify = "'\nworkload.verify = { sample_percent = ";
         assert!(pattern(&format!("1{verify}101 }}")).contains("sample_percent must be 0 to 100"));
         let compress = format!("1{verify}9 }}\nworkload.content.compress_percent = 1");
@@ -441,7 +445,7 @@ mod test {
         let none = "workload.limit_ios = 0\nworkload.access";
         assert!(says("workload.access", none).contains("limit_ios must be above 0"));
         let fallen = "figures.percentiles = [99, 50]\nworkload.access";
-        assert!(says("workload.access", fallen).contains("each above the one before it"));
+        assert!(says("workload.access", fallen).contains("in ascending order"));
         let line = "[{ delay_us = 5, ";
         let paced = "workload.pacing.ios.per_second = 5\nworkload.access.lines = ";
         let text = SHORT.replace("workload.access.lines = ", paced).replace("[{ ", line);

@@ -132,7 +132,7 @@ impl Workload {
             let (spin, fits) = (think.spin_us as f64, think.spin_us <= think.pause_us);
             within(at, "think.spin_us", "at most pause_us", spin, fits)?;
             let fits = think.after_ios > 0 || think.after_us > 0;
-            within(at, "think.after_ios", "above 0, or after_us is", 0.0, fits)?;
+            within(at, "think.after_ios", "above 0 if after_us is 0", 0.0, fits)?;
         }
         if let Some(demands) = self.demands {
             time("demands.every_ms", 1, demands.every_ms.saturating_mul(1000))?;
@@ -153,7 +153,7 @@ impl Workload {
         match self.pacing == Pacing::Closed && self.refill_at.is_none() && self.verify.is_none() {
             true => Ok(()),
             false => {
-                let what = "a depth is searched without a rate, refill_at and verify";
+                let what = "depth_search cannot be combined with a rate, refill_at and verify";
                 Err(SpecError::Conflict { at: at.to_owned(), what })
             }
         }
@@ -198,6 +198,6 @@ mod test {
         }
         let paced = "depth_search = { latency_us = 9, window_us = 9 }\n\
                      workload.pacing.ios.per_second = 9";
-        assert!(says(paced).contains("without a rate"));
+        assert!(says(paced).contains("combined with a rate"));
     }
 }

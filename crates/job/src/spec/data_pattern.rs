@@ -51,11 +51,11 @@ impl DataPattern {
             bytes.extend(part);
             rest = behind;
             if bytes.len() > PATTERN_MAX_BYTES {
-                return Err(format!("a pattern has at most {PATTERN_MAX_BYTES} bytes"));
+                return Err(format!("the pattern exceeds {PATTERN_MAX_BYTES} bytes"));
             }
         }
         if bytes.is_empty() {
-            return Err("a pattern has at least one byte".to_owned());
+            return Err("the pattern is empty".to_owned());
         }
         Ok(DataPattern { bytes: bytes.into(), places: places.into() })
     }
@@ -239,8 +239,8 @@ mod test {
             assert_eq!(bytes(text), expected, "{text}");
         }
         for (wrong, part) in [
-            ("", "at least one byte"),
-            ("\"\"", "at least one byte"),
+            ("", "is empty"),
+            ("\"\"", "is empty"),
             ("abcd", "'abcd' is not part"),
             ("0x", "digits"),
             ("0xé", "digits"),

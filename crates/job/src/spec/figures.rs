@@ -78,11 +78,11 @@ impl Figures {
         let all = &self.percentiles;
         let inside = |percent: &f64| *percent > 0.0 && *percent <= 100.0;
         if all.len() > PERCENTILES_MAX {
-            return Some("at most 20 percentiles are shown");
+            return Some("more than 20 percentiles");
         }
         let rises = all.windows(2).all(|pair| pair[0] < pair[1]);
         (!rises || !all.iter().all(inside))
-            .then_some("percentiles are above 0 and at most 100, each above the one before it")
+            .then_some("percentiles must be above 0, at most 100 and in ascending order")
     }
 }
 

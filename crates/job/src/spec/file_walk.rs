@@ -50,7 +50,7 @@ impl FileWalk {
         let states = access.lines.len().saturating_mul(self.count as usize);
         number("files times lines", "at most 262144", states as f64, states <= MAX_STATES)?;
         if let Some(Places::Once | Places::Zones { .. }) = self.random {
-            let words = "files come in turn, uniform, or by zipf, pareto or normal";
+            let words = "the order of files must be in turn, uniform, zipf, pareto or normal";
             return Err(AccessError::Conflict(words));
         }
         let align = longest_align(access);
@@ -58,8 +58,8 @@ impl FileWalk {
         let apart = access.lines.iter().all(divides);
         let replies = access.lines.iter().any(|line| line.reply_bytes > 0);
         if access.sequential != Walk::Forward || access.zones.is_some() || replies || !apart {
-            let words = "from file to file go I/Os forward or at random, without zones and \
-                         replies; of several alignments the longest is a multiple of all";
+            let words = "files need forward or random I/Os without zones and replies, and a \
+                         largest alignment that is a multiple of all others";
             return Err(AccessError::Conflict(words));
         }
         self.random.as_ref().map_or(Ok(()), Places::check)

@@ -107,7 +107,7 @@ impl Line {
         for (what, value) in [
             ("the share of a line", self.share_percent),
             ("the share of reads", self.read_percent),
-            ("the share of random", self.random_percent),
+            ("the share of random I/Os", self.random_percent),
             ("the share of trims", self.trim_percent),
             ("the share of zeroes", self.zero_percent),
             ("the share of flushes", self.flush_percent),

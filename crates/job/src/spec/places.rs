@@ -80,11 +80,14 @@ impl Places {
         match self {
             Places::Uniform | Places::Once => Ok(()),
             Places::Zipf { exponent: e } => {
-                number("the exponent of zipf", "above 0 and at most 10", *e, *e > 0.0 && *e <= 10.0)
+                number("the zipf exponent", "above 0 and at most 10", *e, *e > 0.0 && *e <= 10.0)
             }
-            Places::Pareto { hot } => {
-                number("the hot part", "above 0 and below 1", *hot, *hot > 0.0 && *hot < 1.0)
-            }
+            Places::Pareto { hot } => number(
+                "the hot share of pareto",
+                "above 0 and below 1",
+                *hot,
+                *hot > 0.0 && *hot < 1.0,
+            ),
             Places::Normal { deviation_percent: d } => {
                 let (what, range) = ("the standard deviation", "above 0 and at most 100");
                 number(what, range, *d, *d > 0.0 && *d <= 100.0)
@@ -162,14 +165,14 @@ fn check_zones(zones: &[Zone]) -> Result<(), AccessError> {
         share("the share of a zone's I/Os", zone.io_percent)?;
         percents = match zone.space {
             size::Extent::Percent(percent) => {
-                share("the space of a zone", percent)?;
+                share("the size of a zone", percent)?;
                 percents.map(|sum| sum + percent)
             }
             size::Extent::Bytes(_) => None,
         };
     }
     whole("the shares of the zones' I/Os", zones.iter().map(|zone| zone.io_percent).sum())?;
-    percents.map_or(Ok(()), |sum| whole("the spaces of the zones", sum))
+    percents.map_or(Ok(()), |sum| whole("the sizes of the zones", sum))
 }
 
 #[cfg(test)]

@@ -81,7 +81,9 @@ pub enum TraceError {
     #[error(transparent)]
     Line(#[from] FormatError),
     /// Number of volumes of the group differs from the files of its trace.
-    #[error("{file} names {files} files but {volumes} volumes are given: give as many, or one")]
+    #[error(
+        "{file} names {files} files, but the job names {volumes} volumes: name as many, or one"
+    )]
     Volumes {
         /// File of the trace.
         file: String,
@@ -99,7 +101,7 @@ pub type OpenTrace<'a> = dyn Fn(&Path) -> io::Result<Box<dyn Read>> + 'a;
 pub fn open_trace(path: &Path) -> io::Result<Box<dyn Read>> {
     let kind = std::fs::metadata(path)?;
     if !kind.is_file() {
-        return Err(io::Error::other("not a file"));
+        return Err(io::Error::other("not a regular file"));
     }
     Ok(Box::new(std::fs::File::open(path)?))
 }
@@ -183,7 +185,7 @@ impl Replay {
         }
         match self.trace {
             Some(_) => Ok(()),
-            None => Err(AccessError::Conflict("traces work with run and explain only")),
+            None => Err(AccessError::Conflict("only run and explain support traces")),
         }
     }
 }
@@ -205,14 +207,15 @@ impl Workload {
                 self.range != super::size::Range::WHOLE,
                 "a trace has its own offsets: remove the range",
             ),
+            (self.refill_at.is_some() && replay.is_timed(), "refill_at needs trace.stalls = false"),
             (
-                self.refill_at.is_some() && replay.is_timed(),
-                "refill_at needs a trace without stalls",
+                self.is_steered(),
+                "a trace cannot be combined with think, demands, depth_search and flow: remove \
+                 them",
             ),
-            (self.is_steered(), "a trace is not paced: remove think, demands, searches and flow"),
             (
                 self.limit_bytes.is_some() || self.limit_ios.is_some(),
-                "a trace ends by itself: remove the limit",
+                "a trace has its own end: remove the limit",
             ),
         ]
         .into_iter()
@@ -292,7 +295,7 @@ mod test {
         assert_eq!(load(&kept).unwrap(), job, "{kept}");
         assert!(!kept.contains("lines"), "{kept}");
         let unread: JobSpec = toml::from_str(JOB).unwrap();
-        assert!(unread.check().unwrap_err().to_string().contains("with run and explain only"));
+        assert!(unread.check().unwrap_err().to_string().contains("only run and explain"));
     }
 
     #[test]
@@ -302,7 +305,7 @@ mod test {
         assert_eq!((job.steps[0].workers(), job.steps[0].groups[0].joins()), (1, true));
         assert_eq!(load(&toml::to_string(&job).unwrap()).unwrap(), job);
         let three = load(&JOB.replace("'ram:1m'", "'a', 'b', 'c'")).unwrap_err().to_string();
-        assert!(three.contains("x.log names 2 files but 3 volumes"), "{three}");
+        assert!(three.contains("x.log names 2 files, but the job names 3 volumes"), "{three}");
     }
 
     #[test]
@@ -315,9 +318,9 @@ mod test {
             ("workload.pacing.ios.per_second = 5", "remove the rate"),
             ("workload.verify = {}", "remove verify"),
             ("workload.range.start = '4k'", "remove the range"),
-            ("workload.limit_ios = 5", "ends by itself"),
-            ("workload.access.run = 4", "takes the place of lines"),
-            ("workload.access.lines = [{ size_bytes = 512 }]", "takes the place of lines"),
+            ("workload.limit_ios = 5", "its own end"),
+            ("workload.access.run = 4", "replaces lines"),
+            ("workload.access.lines = [{ size_bytes = 512 }]", "replaces lines"),
             ("stripes.bytes = '4k'", "cannot be replayed on stripes"),
         ] {
             let said = says(more);

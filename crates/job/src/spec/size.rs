@@ -91,9 +91,9 @@ pub(super) fn bytes<'de, D: Deserializer<'de>, N: TryFrom<u64>>(
 ) -> Result<N, D::Error> {
     match deserializer.deserialize_any(ExtentVisitor { percent: false })? {
         Extent::Bytes(bytes) => {
-            N::try_from(bytes).map_err(|_| Error::custom(format!("{bytes} bytes are too many")))
+            N::try_from(bytes).map_err(|_| Error::custom(format!("{bytes} bytes is too large")))
         }
-        Extent::Percent(_) => Err(Error::custom("a size in bytes is needed")),
+        Extent::Percent(_) => Err(Error::custom("the size must be in bytes, not in percent")),
     }
 }
 
@@ -122,7 +122,7 @@ impl Visitor<'_> for ExtentVisitor {
 
     fn visit_i64<E: Error>(self, bytes: i64) -> Result<Extent, E> {
         let bytes = u64::try_from(bytes);
-        bytes.map(Extent::Bytes).map_err(|_| E::custom("a size is not negative"))
+        bytes.map(Extent::Bytes).map_err(|_| E::custom("a size must not be negative"))
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<Extent, E> {

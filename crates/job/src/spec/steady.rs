@@ -80,7 +80,7 @@ impl std::fmt::Display for Steady {
         };
         let unit = if self.percent { " % of the mean" } else { unit };
         let change = match (self.slope, self.interval_seconds) {
-            (false, _) => "no value as far from the mean as".to_owned(),
+            (false, _) => "all deviations from the mean below".to_owned(),
             (true, 1) => "a slope per second below".to_owned(),
             (true, s) => format!("a slope per {s} s below"),
         };

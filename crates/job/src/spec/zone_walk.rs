@@ -40,14 +40,14 @@ impl ZoneWalk {
             return Err(AccessError::OutOfRange { what, range, value: 0.0 });
         }
         if self.range_bytes < u64::from(access.longest_bytes()) {
-            let (what, range) = ("zones.range_bytes", "at least the longest I/O");
+            let (what, range) = ("zones.range_bytes", "at least the largest I/O");
             return Err(AccessError::OutOfRange { what, range, value: self.range_bytes as f64 });
         }
         let replies = access.lines.iter().any(|line| line.reply_bytes > 0);
         let law = !matches!(access.random, Places::Uniform | Places::Once);
         if access.sequential != Walk::Forward || law || replies || access.trims_first {
-            let words = "in zones one after the other places are uniform, once or forward, and \
-                         nothing has a reply or a trim before it";
+            let words = "zones need forward sequential I/Os, random offsets uniform or once, and \
+                         no replies and trims_first";
             return Err(AccessError::Conflict(words));
         }
         Ok(())

@@ -62,15 +62,15 @@ impl Zoned {
         let shares = [self.reset_threshold, self.reset_frequency];
         match () {
             () if *access != plain || !one || !uniform => {
-                let words = "in zones of a device I/Os are all at random and uniform or all \
-                             forward, without runs, trims, replies, durable writes and other zones";
+                let words = "zones of a device need I/Os that are all random and uniform or all \
+                             forward, without run, trims, replies, durable writes and other zones";
                 Err(AccessError::Conflict(words))
             }
             () if shares.iter().any(|share| !(0.0..=1.0).contains(share)) => {
-                Err(AccessError::Conflict("shares of resets are 0 to 1"))
+                Err(AccessError::Conflict("reset_threshold and reset_frequency must be 0 to 1"))
             }
             () if self.capacity_bytes > self.zone_bytes => {
-                Err(AccessError::Conflict("a zone's capacity is at most its length"))
+                Err(AccessError::Conflict("capacity_bytes must be at most zone_bytes"))
             }
             () => Ok(()),
         }

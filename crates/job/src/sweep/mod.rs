@@ -35,7 +35,7 @@ const MAX_REPEATS: u32 = 1000;
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
     /// Unknown setting.
-    #[error("'{word}' is no setting{near}: there are {known}, and workload.KEY…")]
+    #[error("unknown setting '{word}'{near}: one of {known}, or workload.KEY…")]
     Word {
         /// Name as given.
         word: String,
@@ -45,10 +45,10 @@ pub enum SweepError {
         known: String,
     },
     /// Text other than `WORD=VALUE,VALUE…`.
-    #[error("'{0}' is not WORD=VALUE,VALUE…, as size=512,4k")]
+    #[error("'{0}' is not WORD=VALUE,VALUE…, such as size=512,4k")]
     Axis(String),
     /// Duplicate setting or value.
-    #[error("{0} stands there twice")]
+    #[error("{0} is set twice")]
     Twice(String),
     /// Invalid value of a setting.
     #[error("{word}={value}: {why}")]
@@ -69,7 +69,7 @@ pub enum SweepError {
         error: SpecError,
     },
     /// Job of several steps.
-    #[error("a sweep takes a job of one step, not {0}")]
+    #[error("a sweep needs a job of one step, not {0}")]
     Steps(usize),
     /// Too many cells or repeats, or none.
     #[error("{what} must be {range}, not {count}")]
@@ -82,7 +82,7 @@ pub enum SweepError {
         count: usize,
     },
     /// Search for a rate together with a given rate.
-    #[error("a search sets the rate itself: leave --rate and the axis away")]
+    #[error("a search sets the rate: remove --rate and the rate axis")]
     Rate,
     /// Document of another sweep.
     #[error("the document of the sweep: {0}")]
@@ -157,7 +157,10 @@ impl Sweep {
         for cell in document.cells {
             let known = places.get(&words_of(&cell.settings)).copied();
             if known.is_none() && search == Search::Nothing {
-                return Err(SweepError::Document(format!("{} is no cell of it", cell.folder)));
+                return Err(SweepError::Document(format!(
+                    "{} is not a cell of the sweep",
+                    cell.folder
+                )));
             }
             let index = known.unwrap_or_else(|| {
                 sweep.add_cell(cell.settings.clone(), cell.rate_per_s);
@@ -168,7 +171,7 @@ impl Sweep {
                 repeats => repeats.min(MAX_REPEATS),
             };
             if let Some(run) = cell.runs.iter().find(|run| !is_inside(&run.folder)) {
-                let why = format!("the folder of a run, {}, is not inside", run.folder);
+                let why = format!("the folder of a run, {}, is outside the sweep", run.folder);
                 return Err(SweepError::Document(why));
             }
             let shows = cell.shows;
@@ -418,14 +421,14 @@ fn check(job: &JobSpec, plan: &SweepPlan) -> Result<(), SweepError> {
     let job_error = |error| SweepError::Job { settings: "the job".to_owned(), error };
     job.check().map_err(job_error)?;
     if !job.laid_out.is_empty() {
-        let (at, what) = ("a sweep".to_owned(), "files are laid out by run alone: do that first");
+        let (at, what) = ("a sweep".to_owned(), "only run lays out files: run the job first");
         return Err(job_error(SpecError::Conflict { at, what }));
     }
     if job.steps.len() != 1 {
         return Err(SweepError::Steps(job.steps.len()));
     }
     if job.steps[0].groups.iter().any(|group| group.workload.access.trace.is_some()) {
-        let (at, what) = ("a sweep".to_owned(), "a trace is replayed by run alone");
+        let (at, what) = ("a sweep".to_owned(), "only run replays a trace");
         return Err(job_error(SpecError::Conflict { at, what }));
     }
     let count = |what, range, count| Err(SweepError::Count { what, range, count });

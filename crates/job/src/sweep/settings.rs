@@ -29,26 +29,26 @@ const fn word(name: &'static str, alias: &'static str, says: &'static str) -> Wo
 
 /// Every setting with a name. In addition `workload.…` sets any key of a workload.
 pub const WORDS: [Word; 21] = [
-    word("size", "bs", "length of each I/O, as 4k"),
+    word("size", "bs", "I/O size, such as 4k"),
     word("read", "rwmixread", "share of reads in percent"),
-    word("random", "percentage_random", "share of random places in percent"),
-    word("places", "random_distribution", "law of random places, as zipf:1.2"),
-    word("align", "blockalign", "multiple that each I/O begins at, as 4k"),
+    word("random", "percentage_random", "share of random I/Os in percent"),
+    word("places", "random_distribution", "distribution of random offsets, such as zipf:1.2"),
+    word("align", "blockalign", "alignment of offsets, such as 4k"),
     word("trim", "", "share of trims in percent"),
     word("zero", "", "share of writes of zeroes in percent"),
     word("flush", "", "share of flushes in percent"),
     word("fua", "", "share of durable writes in percent"),
     word("burst", "", "I/Os in a burst"),
     word("delay", "thinktime", "wait before each burst in microseconds"),
-    word("outstanding", "iodepth", "I/Os in flight of each worker"),
+    word("outstanding", "iodepth", "queue depth of each worker"),
     word("workers", "numjobs", "workers for each volume"),
-    word("volumes", "", "how many of the job's volumes, the first ones"),
-    word("volume", "filename", "another volume in place of the job's"),
-    word("rate", "rate_iops", "planned I/Os per second over all workers, as 50k; or 200MB"),
-    word("arrivals", "rate_process", "how planned starts are spread: constant, poisson"),
-    word("length", "", "part of the volume from its start, as 1g or 25%"),
-    word("compress", "", "share of the content that compresses, in percent"),
-    word("dedupe", "", "share of the content that is shared, in percent"),
+    word("volumes", "", "number of the job's volumes, from the first on"),
+    word("volume", "filename", "volume to use instead of the job's"),
+    word("rate", "rate_iops", "planned I/Os per second over all workers, such as 50k; or 200MB"),
+    word("arrivals", "rate_process", "distribution of planned starts: constant, poisson"),
+    word("length", "", "part of the volume from its start, such as 1g or 25%"),
+    word("compress", "", "compressible share of the data, in percent"),
+    word("dedupe", "", "duplicate share of the data, in percent"),
     word("ramp", "ramp_time", "seconds before the measured window"),
 ];
 
@@ -86,7 +86,7 @@ pub(super) fn set(job: &mut JobSpec, word: &str, value: &str) -> Result<(), Swee
     let step = &mut job.steps[0];
     let made = step.groups.iter().any(|group| group.volumes == [MADE]);
     let why = match word {
-        "volume" | "volumes" if made => Err("the job makes its volumes by itself".to_owned()),
+        "volume" | "volumes" if made => Err("the job creates its own volumes".to_owned()),
         "ramp" => number(value).map(|seconds| step.ramp_seconds = seconds),
         "rate" => value.parse().map(|rate| set_rate(step, rate)),
         "volume" => {
@@ -139,7 +139,7 @@ fn keep_volumes(step: &mut Step, count: usize) -> Result<(), String> {
     for group in &mut step.groups {
         let there = group.volumes.len();
         if count == 0 || count > there {
-            return Err(format!("the job names {there}"));
+            return Err(format!("must be 1 to {there}, the volumes of the job"));
         }
         group.workload.scale_pacing(there as f64 / count as f64);
         group.volumes.truncate(count);
@@ -157,7 +157,7 @@ fn set_workload(group: &mut Group, word: &str, value: &str) -> Result<(), String
         "size" => {
             if access.size_bytes().is_none() {
                 return Err(
-                    "the job mixes sizes: workload.access.lines.0.size_bytes names one".to_owned()
+                    "the job mixes sizes: set workload.access.lines.0.size_bytes".to_owned()
                 );
             }
             let bytes = size(value)?;
@@ -196,7 +196,7 @@ fn set_arrivals(pacing: &mut Pacing, value: &str) -> Result<(), String> {
     let word = Value::String(value.to_owned());
     let wanted: Arrivals = serde_json::from_value(word).map_err(|error| error.to_string())?;
     match pacing {
-        Pacing::Closed => return Err("a closed loop has no arrivals: give a rate".to_owned()),
+        Pacing::Closed => return Err("a closed loop has no arrivals: set a rate".to_owned()),
         Pacing::Ios { arrivals, .. } | Pacing::Bytes { arrivals, .. } => *arrivals = wanted,
     }
     Ok(())
@@ -212,7 +212,9 @@ fn set_path(workload: &mut Workload, path: &str, value: &str) -> Result<(), Stri
             let index = key.parse::<usize>().ok();
             let count = list.len();
             let found = index.and_then(|index| list.get_mut(index));
-            at = found.ok_or_else(|| format!("'{key}' is none of the {count} entries, from 0"))?;
+            at = found.ok_or_else(|| {
+                format!("'{key}' is not the index of an entry: {count} entries, from 0")
+            })?;
             continue;
         }
         if !at.is_object() {
@@ -237,7 +239,7 @@ fn number<N: FromStr<Err: Display>>(text: &str) -> Result<N, String> {
 
 fn size(text: &str) -> Result<u32, String> {
     let bytes = parse_size(text).map_err(|error| error.to_string())?;
-    u32::try_from(bytes).map_err(|_| "too long for one I/O".to_owned())
+    u32::try_from(bytes).map_err(|_| "too large for one I/O".to_owned())
 }
 
 fn extent(text: &str) -> Result<Extent, String> {
@@ -314,7 +316,7 @@ mod test {
         assert_eq!(job.setup["volumes"], "7");
         assert_eq!(job.steps[0].groups[0].volumes, [MADE]);
         let error = set(&mut job, "volume", "null:1g").unwrap_err().to_string();
-        assert!(error.contains("makes its volumes by itself"), "{error}");
+        assert!(error.contains("creates its own volumes"), "{error}");
         let error = name("targets", &job.setup).unwrap_err().to_string();
         assert!(error.contains("there are volumes, size, read"), "{error}");
         // A rate is that of all workers, however many volumes there will be.
@@ -352,7 +354,7 @@ mod test {
         let wrong = |word, value| after(&[(word, value)]).unwrap_err();
         assert!(wrong("size", "4x").starts_with("size=4x: "));
         assert!(wrong("volumes", "4").contains("the job names 3"));
-        assert!(wrong("arrivals", "poisson").contains("give a rate"));
+        assert!(wrong("arrivals", "poisson").contains("set a rate"));
         assert!(wrong("outstanding", "-1").starts_with("outstanding=-1: "));
     }
 }

@@ -68,26 +68,28 @@ pub(crate) fn read(from: impl Read, replay: &Replay, one: bool) -> Result<Trace,
 /// Returns whether the lines after the first one have times.
 fn first_line(bytes: &[u8]) -> Result<bool, String> {
     if BLKTRACE.iter().any(|magic| bytes.starts_with(magic)) {
-        return Err("a binary trace of blktrace is not read: write its I/Os as text, in lines of \
-                    fio's `fio version 3 iolog`, from what `blkparse -i` prints"
-            .to_owned());
+        return Err(
+            "binary blktrace files are not supported: convert the output of `blkparse -i` to a \
+             `fio version 3 iolog`"
+                .to_owned(),
+        );
     }
     if bytes.starts_with(b"fio version 3 iolog") {
         return Ok(true);
     }
     match bytes.starts_with(b"fio version 2 iolog") {
         true => Ok(false),
-        false => Err("no trace of fio's: its first line is `fio version 3 iolog`, or with a 2; \
-                      record one with write_iolog"
+        false => Err("not a fio trace, whose first line is `fio version 3 iolog` or `fio version \
+                      2 iolog`: record one with write_iolog"
             .to_owned()),
     }
 }
 
 fn text(bytes: &[u8]) -> Result<&str, String> {
     if bytes.len() as u64 > LINE_MAX_BYTES {
-        return Err("a line has at most 4096 bytes".to_owned());
+        return Err("the line exceeds 4096 bytes".to_owned());
     }
-    std::str::from_utf8(bytes).map_err(|_| "no UTF-8 text".to_owned())
+    std::str::from_utf8(bytes).map_err(|_| "not UTF-8 text".to_owned())
 }
 
 /// Clock of a replayed trace.
@@ -116,7 +118,7 @@ impl Clock {
                 self.now = self.now.max(Nanos(ns));
                 Ok(())
             }
-            None => Err("a trace lasts at most a year".to_owned()),
+            None => Err("the trace exceeds a year".to_owned()),
         }
     }
 }
@@ -138,14 +140,15 @@ impl Reader<'_> {
         let mut words = [""; 5];
         let mut count = 0;
         for word in text.split_ascii_whitespace() {
-            *words.get_mut(count).ok_or("too many words")? = word;
+            *words.get_mut(count).ok_or("too many fields")? = word;
             count += 1;
         }
         let words = &words[..count];
         let words = match words {
             [] => return Ok(()),
             [time, rest @ ..] if self.timed => {
-                let us = time.parse().map_err(|_| "a line begins with its time in microseconds")?;
+                let us =
+                    time.parse().map_err(|_| "the line must start with a time in microseconds")?;
                 self.clock.say(us, self.replay)?;
                 rest
             }
@@ -154,15 +157,15 @@ impl Reader<'_> {
         match words {
             [file, action] => self.file(file, action),
             [file, action, offset, length] => {
-                let offset = offset.parse().map_err(|_| "the offset is a number of bytes")?;
-                let length = length.parse().map_err(|_| "the length is a number of bytes")?;
-                let file = *self.files.get(*file).ok_or("this file was not added before")?;
+                let offset = offset.parse().map_err(|_| "the offset is not a number of bytes")?;
+                let length = length.parse().map_err(|_| "the length is not a number of bytes")?;
+                let file = *self.files.get(*file).ok_or("the file has no earlier add line")?;
                 self.io(number, file, action, offset, length)
             }
             _ if self.timed => {
-                Err("a line is TIME FILE ACTION, or TIME FILE ACTION OFFSET LENGTH".to_owned())
+                Err("write TIME FILE ACTION, or TIME FILE ACTION OFFSET LENGTH".to_owned())
             }
-            _ => Err("a line is FILE ACTION, or FILE ACTION OFFSET LENGTH".to_owned()),
+            _ => Err("write FILE ACTION, or FILE ACTION OFFSET LENGTH".to_owned()),
         }
     }
 
@@ -170,9 +173,11 @@ impl Reader<'_> {
         let known = self.files.contains_key(file);
         match action {
             "add" if known => Ok(()),
-            "add" if file.len() > NAME_MAX_BYTES => Err("a name has at most 256 bytes".to_owned()),
+            "add" if file.len() > NAME_MAX_BYTES => {
+                Err("the file name exceeds 256 bytes".to_owned())
+            }
             "add" if self.files.len() >= FILES_MAX => {
-                Err(format!("a trace has at most {FILES_MAX} files"))
+                Err(format!("the trace has more than {FILES_MAX} files"))
             }
             "add" => {
                 let number = if self.one { 0 } else { self.files.len() as u32 };
@@ -183,8 +188,8 @@ impl Reader<'_> {
                 Ok(())
             }
             "open" | "close" if known => Ok(()),
-            "open" | "close" => Err("this file was not added before".to_owned()),
-            _ => Err(format!("{action}: a file is added, opened or closed")),
+            "open" | "close" => Err("the file has no earlier add line".to_owned()),
+            _ => Err(format!("unknown action '{action}': one of add, open, close")),
         }
     }
 
@@ -205,14 +210,18 @@ impl Reader<'_> {
             // As in fio, which skips the other kind alone.
             "datasync" => (Op::Flush, None),
             "wait" if self.timed => {
-                return Err("waits belong to version 2; in version 3 times say it".to_owned());
+                return Err("wait is valid in version 2 only: version 3 has times".to_owned());
             }
             // The effect differs from fio's manual: the I/O is not before this many milliseconds.
             "wait" if self.replay.stalls => {
                 return self.clock.reach(u128::from(offset) * 1_000_000);
             }
             "wait" => return Ok(()),
-            _ => return Err(format!("{action}: read, write, trim, sync, datasync or wait")),
+            _ => {
+                return Err(format!(
+                    "unknown action '{action}': one of read, write, trim, sync, datasync, wait"
+                ));
+            }
         };
         if skipped.is_some_and(|kind| self.replay.skip.contains(&kind)) {
             return Ok(());
@@ -224,13 +233,11 @@ impl Reader<'_> {
             event.offset = self.replay.place_of(offset);
             let end = event.offset.checked_add(length);
             if end.is_none_or(|end| end > i64::MAX as u64) {
-                return Err("it ends behind all that a volume may have".to_owned());
+                return Err("the I/O ends past the maximum size of a volume".to_owned());
             }
         }
         let Some(follows) = self.packed.push(event) else {
-            return Err(format!(
-                "a trace has at most {MAX_BYTES} bytes when it is packed: split it"
-            ));
+            return Err(format!("the packed trace exceeds {MAX_BYTES} bytes: split the trace"));
         };
         self.facts.add(&event, follows);
         Ok(())
@@ -238,7 +245,7 @@ impl Reader<'_> {
 
     fn finish(mut self, name: Arc<str>) -> Result<Trace, String> {
         if self.facts.ios == [0; 4] {
-            return Err("no I/O is left of this trace".to_owned());
+            return Err("the trace has no I/Os to replay".to_owned());
         }
         self.packed.finish();
         self.facts.timed = self.timed && self.replay.stalls;
@@ -251,6 +258,6 @@ fn len_of(op: Op, length: u64) -> Result<u32, String> {
     let most = if op == Op::Trim { u32::MAX } else { MAX_IO_BYTES };
     match u32::try_from(length).ok().filter(|len| (1..=most).contains(len)) {
         Some(len) => Ok(len),
-        None => Err(format!("it has 1 to {most} bytes")),
+        None => Err(format!("the length must be 1 to {most} bytes")),
     }
 }

@@ -177,16 +177,16 @@ impl Trace {
         let at = format!("{name}:{line}: {len} bytes at {offset} of {file}");
         if offset + u64::from(len) > bytes {
             return Err(format!(
-                "{at} end behind its volume of {bytes} bytes: take a larger one, or scale places \
-                 down (replay_scale, divide_by)"
+                "{at} end past the volume of {bytes} bytes: use a larger volume, or scale the \
+                 offsets down (replay_scale, divide_by)"
             ));
         }
         let in_blocks = offset.is_multiple_of(u64::from(block)) && len.is_multiple_of(block);
         match in_blocks {
             true => Ok(()),
             false => Err(format!(
-                "{at} are no whole blocks of {block} bytes: through the page cache \
-                 (?direct=0&block=1) any length goes, and replay_align aligns places"
+                "{at} are not whole blocks of {block} bytes: use the page cache \
+                 (?direct=0&block=1), or align offsets with replay_align"
             )),
         }
     }

@@ -76,33 +76,36 @@ fn a_trace_of_version_2_waits() {
 
 #[test]
 fn what_is_no_trace_is_refused_with_its_line() {
-    assert!(says("").contains("x.log:1: no trace of fio's"));
-    assert!(says("fio version 1 iolog\n").contains("`fio version 1 iolog`: no trace"));
-    assert!(says("\u{7}tae rest").contains("x.log:1: `·tae rest`: a binary trace of blktrace"));
+    assert!(says("").contains("x.log:1: not a fio trace"));
+    assert!(says("fio version 1 iolog\n").contains("`fio version 1 iolog`: not a fio trace"));
+    assert!(says("\u{7}tae rest").contains("x.log:1: `·tae rest`: binary blktrace files"));
     let at = |line: &str| says(&format!("{HEAD}{line}\n"));
-    assert!(at("7 /a erase 0 512").contains("x.log:5: `7 /a erase 0 512`: erase: read, write,"));
-    assert!(at("7 /a lock").contains("added, opened or closed"));
-    assert!(at("x /a read 0 512").contains("begins with its time"));
-    assert!(at("7 /c read 0 512").contains("was not added before"));
-    assert!(at("7 /a read 512").contains("a line is TIME FILE ACTION, or"));
-    assert!(at("7 /a read 1 2 3").contains("too many words"));
-    assert!(at("7 /a read -1 512").contains("the offset is a number"));
-    assert!(at("7 /a read 0 0").contains("it has 1 to 16777216 bytes"));
-    assert!(at("7 /a write 0 99999999999").contains("it has 1 to 16777216 bytes"));
-    assert!(at("7 /a trim 0 4294967296").contains("it has 1 to 4294967295 bytes"));
-    assert!(at("7 /a read 18446744073709551615 512").contains("ends behind all"));
-    assert!(at("7 /a wait 5 0").contains("waits belong to version 2"));
-    assert!(at("9\u{0} /a sync 0 0").contains("begins with its time"));
-    assert!(at(&"9".repeat(5000)).contains("x.log:5") && at("").contains("no I/O is left"));
+    assert!(
+        at("7 /a erase 0 512")
+            .contains("x.log:5: `7 /a erase 0 512`: unknown action 'erase': one of read, write,")
+    );
+    assert!(at("7 /a lock").contains("one of add, open, close"));
+    assert!(at("x /a read 0 512").contains("start with a time"));
+    assert!(at("7 /c read 0 512").contains("no earlier add line"));
+    assert!(at("7 /a read 512").contains("write TIME FILE ACTION, or"));
+    assert!(at("7 /a read 1 2 3").contains("too many fields"));
+    assert!(at("7 /a read -1 512").contains("the offset is not a number"));
+    assert!(at("7 /a read 0 0").contains("the length must be 1 to 16777216 bytes"));
+    assert!(at("7 /a write 0 99999999999").contains("the length must be 1 to 16777216 bytes"));
+    assert!(at("7 /a trim 0 4294967296").contains("the length must be 1 to 4294967295 bytes"));
+    assert!(at("7 /a read 18446744073709551615 512").contains("ends past the maximum size"));
+    assert!(at("7 /a wait 5 0").contains("wait is valid in version 2"));
+    assert!(at("9\u{0} /a sync 0 0").contains("start with a time"));
+    assert!(at(&"9".repeat(5000)).contains("x.log:5") && at("").contains("no I/Os to replay"));
     let far = format!("{HEAD}18446744073709551615 /a read 0 512\n");
-    assert!(says(&far).contains("at most a year"));
+    assert!(says(&far).contains("exceeds a year"));
     let bytes = [HEAD.as_bytes(), b"7 /a\xff read 0 512\n"].concat();
     let odd = read(&bytes[..], &replay(), false).unwrap_err().to_string();
-    assert!(odd.contains("x.log:5") && odd.contains("no UTF-8"), "{odd}");
+    assert!(odd.contains("x.log:5") && odd.contains("not UTF-8"), "{odd}");
     let endless = read(std::io::repeat(b'7'), &replay(), false).unwrap_err().to_string();
     assert!(endless.contains("x.log:1"), "{endless}");
     let files: String = (0..5000).map(|n| format!("0 /{n} add\n")).collect();
-    assert!(says(&format!("{HEAD}{files}")).contains("at most 4096 files"));
+    assert!(says(&format!("{HEAD}{files}")).contains("more than 4096 files"));
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn each_volume_must_hold_what_goes_to_it() {
     };
     assert_eq!(shapes((8192, 4096), (1024, 1)), Ok(()));
     let short = shapes((4096, 4096), (1024, 1)).unwrap_err();
-    assert!(short.starts_with("x.log:5: 4096 bytes at 4096 of /a end behind"), "{short}");
+    assert!(short.starts_with("x.log:5: 4096 bytes at 4096 of /a end past"), "{short}");
     let odd = shapes((8192, 512), (1024, 512)).unwrap_err();
-    assert!(odd.starts_with("x.log:6: 24 bytes at 1000 of /b are no whole blocks"), "{odd}");
+    assert!(odd.starts_with("x.log:6: 24 bytes at 1000 of /b are not whole blocks"), "{odd}");
 }

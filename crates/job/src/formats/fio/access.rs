@@ -37,7 +37,7 @@ fn trims_first(converter: &mut Converter<'_>, job: &FioJob) -> bool {
     let settings = &job.settings;
     let both = settings.mix.trims && settings.mix.writes;
     if both && settings.sizes[WRITE] != settings.sizes[TRIM] {
-        converter.refuse(job, "bs", "what is trimmed first is as long as what is written");
+        converter.refuse(job, "bs", "trimwrite needs the same block size for trims and writes");
     }
     both
 }
@@ -118,14 +118,14 @@ fn parts(settings: &Settings) -> Vec<Part> {
 fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
     let settings = &job.settings;
     if settings.sizes_by_order && settings.mix.run > 1 {
-        let why = "lengths by order go with single random places, not with runs from each";
+        let why = "cannot be combined with several I/Os per random offset, such as rw=randread:8";
         converter.refuse(job, "bs_is_seq_rand", why);
     }
     let parts = parts(settings);
     parts.iter().for_each(|part| lengths::one_word(converter, job, part.sizes));
     let sizes = parts.iter().map(|part| &settings.sizes[part.sizes]);
     if let Some(steps) = lengths::too_many(settings, sizes) {
-        let why = format!("it stands for {steps} sizes; {LINES_MAX} are the most");
+        let why = format!("the range has {steps} sizes; the maximum is {LINES_MAX}");
         converter.refuse(job, "bsrange", &why);
         return vec![Line::new(4096, 100.0, 0.0)];
     }
@@ -139,7 +139,7 @@ fn lines(converter: &mut Converter<'_>, job: &FioJob) -> Vec<Line> {
         let align = if between { common(divisor, align) } else { align };
         for (size, of_part) in shares {
             let (Some(size_bytes), Some(align)) = (narrow(size), narrow(align)) else {
-                converter.refuse(job, "bs", "an I/O has at most 16m");
+                converter.refuse(job, "bs", "the maximum I/O size is 16m");
                 continue;
             };
             let mut line = Line::new(size_bytes, 0.0, part.random_percent);
@@ -205,7 +205,7 @@ fn places(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Places
     let settings = &job.settings;
     let random = lines.iter().any(|line| line.random_percent > 0.0);
     if !random && settings.distribution != Distribution::Uniform {
-        let why = "nothing is random: say rw=randread";
+        let why = "no I/O is random: set rw=randread";
         converter.note(job, "random_distribution", Treatment::Ignored, why);
     }
     match &settings.distribution {
@@ -244,15 +244,15 @@ fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Place
         return Places::Once;
     }
     if !one || settings.mix.run > 1 {
-        let why = "places may come again before all others had their turn: a map of them needs \
-                   single I/Os with the least length of all directions the same; say so with \
-                   norandommap";
+        let why = "offsets may repeat before all blocks were visited: the random map needs single \
+                   I/Os and the same minimum block size in all directions; set norandommap for \
+                   the same in fio";
         converter.note(job, "rw", Treatment::Differs, why);
         return Places::Uniform;
     }
     let same = settings.offset_increment == Amount::Bytes(0) && !settings.appends;
     if settings.clones > 1 && !settings.files.is_empty() && same {
-        let why = "clones share the places of a volume out; with fio each visits all";
+        let why = "the clones divide the offsets of a volume; in fio each clone visits all of them";
         converter.note(job, "numjobs", Treatment::Differs, why);
     }
     Places::Once
@@ -262,8 +262,8 @@ fn uniform(converter: &mut Converter<'_>, job: &FioJob, lines: &[Line]) -> Place
 fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
     let settings = &job.settings;
     if !settings.mix.random && settings.clones > 1 && !settings.files.is_empty() {
-        let why = "clones on one volume begin at places of their own; with fio all begin at the \
-                   first byte";
+        let why = "clones on one volume start at different offsets; in fio all start at the first \
+                   byte";
         converter.note(job, "numjobs", Treatment::Differs, why);
     }
     let hole = settings.mix.hole_bytes;
@@ -274,8 +274,8 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob) -> Walk {
         (hole, Some(size)) if hole < 0 && hole.unsigned_abs() == 2 * size => Walk::Backward,
         (hole, Some(size)) if hole > 0 => Walk::Strided { bytes: size + hole.unsigned_abs() },
         _ => {
-            let why = "holes go with one size, and backward goes two of them: rw=read:-8k with \
-                       bs=4k";
+            let why = "holes need a single block size, and backward I/O a step of two blocks: \
+                       rw=read:-8k with bs=4k";
             converter.refuse(job, "rw", why);
             Walk::Forward
         }

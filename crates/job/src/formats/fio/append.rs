@@ -20,30 +20,28 @@ pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, clone: u32) ->
         return extents::offset(converter, job, clone);
     }
     let (all, _) = storages(converter, job, Amount::Bytes(0), clone..clone + 1)?;
-    let mut why = "with one file for each job or clone";
+    let mut why = "one file for each job or clone";
     if let [storage @ Storage::File { path, .. }] = &all[..] {
         if path.starts_with("/dev/") || !converter.options.volumes.is_empty() {
             let why =
-                "a device or a given volume does not grow, and its offset counts, as with fio";
+                "devices and volumes of the command line do not grow: offset applies, as in fio";
             converter.note(job, "file_append", Ignored, why);
             return extents::offset(converter, job, clone);
         }
         let uri = (converter.options.volume)(storage).unwrap_or_default();
         let end = real_bytes(converter, job, storage, &uri).unwrap_or(0);
         if job.settings.loops > 1 {
-            let why =
-                "each pass goes to the same places; fio ends after one, at the end of its file";
+            let why = "each loop writes the same offsets; fio ends after one loop, at the end of \
+                       the file";
             converter.note(job, "loops", Differs, why);
         }
         match (job.settings.mix.reads, end.is_multiple_of(SECTOR_BYTES)) {
             (false, true) => return Some(Amount::Bytes(end)),
-            (true, _) => {
-                why = "for jobs that only write: fio writes the whole file anew to read it"
-            }
-            (_, false) => why = "where the file ends with a whole block of 512 bytes",
+            (true, _) => why = "a job that only writes: to read, fio rewrites the whole file",
+            (_, false) => why = "a file size that is a multiple of 512 bytes",
         }
     }
-    let why = format!("I/Os begin at the end of a file {why}");
+    let why = format!("appending needs {why}");
     converter.refuse(job, "file_append", &why);
     None
 }
@@ -93,7 +91,7 @@ mod test {
         let two = refused(&format!("{FILE}filename=y\nfile_append=1\n"));
         assert!(two.contains("one file for each"), "{two}");
         let odd = format!("[z]\nioengine=psync\nrw=write\nbs=100\nfilename=x\nsize=1000\n{FILE}");
-        assert!(refused(&format!("{odd}file_append=1\n")).contains("whole block"));
+        assert!(refused(&format!("{odd}file_append=1\n")).contains("multiple of 512"));
         let device = of(&format!("{}offset=1m\nfile_append=1\n", FILE.replace("=x", "=/dev/x")));
         assert_eq!(device.notes_of(Treatment::Ignored).count(), 1);
         assert!(device.job.unwrap().laid_out.is_empty());

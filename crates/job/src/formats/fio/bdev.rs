@@ -148,7 +148,7 @@ impl Bdevs {
                 self.leave_out(&name, &controller.rest);
                 let known = self.devices.iter().any(|(other, _)| *other == name);
                 let device = match known {
-                    true => Device::Refused("it has several paths, and one is used here".into()),
+                    true => Device::Refused("multipath is not supported: attach one path".into()),
                     false => remote(controller).map_or_else(Device::Refused, Device::Controller),
                 };
                 self.add(name, device);
@@ -223,14 +223,14 @@ impl Bdevs {
 
     fn find(&self, name: &str, nested: u32) -> Result<Storage, String> {
         if nested > NESTED_MAX {
-            return Err(format!("{name}: more than {NESTED_MAX} devices in each other"));
+            return Err(format!("{name}: devices nested more than {NESTED_MAX} deep"));
         }
         let exact = self.devices.iter().find(|(other, _)| other == name);
         let Some((_, device)) = exact else { return self.namespace(name) };
         match device {
             Device::Storage(storage) => Ok(storage.clone()),
             Device::Controller(_) => {
-                Err(format!("{name} is a controller: name a namespace of it, such as {name}n1"))
+                Err(format!("{name} is a controller: name one of its namespaces, such as {name}n1"))
             }
             Device::Refused(why) => Err(format!("{name}: {why}")),
             Device::Raid { chunk_bytes, parts } => {
@@ -286,8 +286,8 @@ impl Bdevs {
             match device {
                 Device::Controller(_) => {
                     return Err(format!(
-                        "* stands for all namespaces of {name}, and how many it has is not known: \
-                         name them, such as {name}n1"
+                        "* includes all namespaces of {name}, whose number is unknown: name them, \
+                         such as {name}n1"
                     ));
                 }
                 _ if parts.contains(&name) => {}
@@ -317,7 +317,8 @@ fn remote(of: Controller) -> Result<Remote, String> {
 
 fn of_raid(raid: Raid) -> Device {
     if raid.superblock {
-        let why = "a raid with superblock=true keeps its data elsewhere than here: make it without";
+        let why = "a RAID with superblock=true has its data at other offsets: create the RAID \
+                   without a superblock";
         return Device::Refused(why.to_owned());
     }
     let level = match &raid.raid_level {
@@ -328,7 +329,7 @@ fn of_raid(raid: Raid) -> Device {
     match level.as_str() {
         "0" => Device::Raid { chunk_bytes: Some(chunk_bytes), parts },
         "1" => Device::Raid { chunk_bytes: None, parts },
-        _ => Device::Refused(format!("raid_level={level} is not supported: raid0 and raid1 are")),
+        _ => Device::Refused(format!("raid_level={level} is not supported: use raid0 or raid1")),
     }
 }
 

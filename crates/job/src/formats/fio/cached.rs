@@ -12,7 +12,7 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
     let settings = &job.settings;
     if settings.direct || !settings.engine.has_files() {
         if settings.before.read {
-            let why = "its I/Os go around the page cache, so nothing is read into it; fio ends \
+            let why = "I/Os of the job bypass the page cache, so nothing is pre-read; fio ends \
                        with an error";
             converter.note(job, "pre_read", Ignored, why);
         }
@@ -38,8 +38,8 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     }
     let key = ["bs", "bsrange", "bssplit"].into_iter().find(|key| job.sets(key));
     let why = format!(
-        "with ioengine=mmap and fsync, fdatasync or direct fio wants whole pages of {page} bytes: \
-         give a bs of them, or take ioengine=psync"
+        "with ioengine=mmap, fsync, fdatasync and direct need multiples of the page size, {page} \
+         bytes: set such a bs, or ioengine=psync"
     );
     converter.refuse(job, key.unwrap_or("ioengine"), &why);
 }
@@ -48,18 +48,19 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
 fn reads_before(converter: &mut Converter<'_>, job: &FioJob) -> bool {
     let settings = &job.settings;
     if !settings.replays.files.is_empty() {
-        let why = "a trace says what is read; fio reads nothing before it either";
+        let why = "nothing is pre-read for a trace, as in fio";
         converter.note(job, "pre_read", Ignored, why);
         return false;
     }
     if job.line_of("ioengine").1.ends_with("splice") {
-        let why = "fio reads nothing before with splice, and only leaves the page cache as it is";
+        let why = "with splice nothing is pre-read, as in fio; the page cache is not invalidated \
+                   either";
         converter.note(job, "pre_read", Ignored, why);
         return false;
     }
     if settings.delay_us != (0, 0) || settings.wait_for.is_some() {
-        let why = "files are read before the first job up to the next stonewall begins; fio reads \
-                   them when this one does";
+        let why = "files are pre-read before any job up to the next stonewall starts; fio \
+                   pre-reads when this job starts";
         converter.note(job, "pre_read", Differs, why);
     }
     true

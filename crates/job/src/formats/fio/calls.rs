@@ -70,9 +70,10 @@ pub(super) fn as_ios<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) ->
         (settings.file_size, settings.nr_files) = (None, 1);
     }
     if kind == SPIN && load == 0 {
-        converter.refuse(&job, "ioengine", "cpuio wants a load in percent: cpuload=50");
+        converter.refuse(&job, "ioengine", "cpuio needs a load in percent: set cpuload=50");
     } else if kind != SPIN && !converter.options.is_fio {
-        let why = "it creates, truncates or removes files: run it with `drumfire fio`";
+        let why = "this engine creates, truncates or removes files: run the job with `drumfire \
+                   fio`";
         converter.refuse(&job, "ioengine", why);
     }
     Cow::Owned(job)
@@ -94,12 +95,12 @@ pub(super) fn storages(
     let files = if own_files { 1 } else { names.len() as u32 };
     let Some(size_bytes) = extents::length(settings, files, 0, None).filter(|size| *size > 0)
     else {
-        converter.refuse(job, "size", "this engine wants a size in bytes");
+        converter.refuse(job, "size", "this engine needs a size in bytes");
         return None;
     };
     let each = settings.calls.each_bytes.unwrap_or(size_bytes);
     if kind != "create" && size_bytes / each > LAID_OUT_MAX / u64::from(settings.clones) {
-        converter.refuse(job, "nrfiles", "more than 1048576 files to be laid out");
+        converter.refuse(job, "nrfiles", "more than 1048576 files to lay out");
         return None;
     }
     let mut storages = Vec::new();
@@ -184,9 +185,9 @@ mod test {
     #[test]
     fn files_and_programs_are_for_the_command_line() {
         let why = refused("[a]\nioengine=filedelete\nnrfiles=2\nexec_prerun=true\n");
-        assert!(why.contains("run it with `drumfire fio`"), "{why}");
+        assert!(why.contains("run the job with `drumfire fio`"), "{why}");
         let many = refused("[a]\nioengine=filestat\nnrfiles=70000\nnumjobs=16\n");
         assert!(many.contains("more than 1048576 files"), "{many}");
-        assert!(why.contains("`exec_prerun=true`: `drumfire fio` alone starts programs"), "{why}");
+        assert!(why.contains("`exec_prerun=true`: only `drumfire fio` starts programs"), "{why}");
     }
 }

@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Row] = &[
         .writes(|w| some_word(w.group.workload.demands.map(|demands| demands.every_ms)))
         .tells(Steered, |group| {
             let every = group.workload.demands?.every_ms;
-            (every != 1000).then(|| format!("rates are looked at every {every} ms"))
+            (every != 1000).then(|| format!("rates checked every {every} ms"))
         }),
     Row::new(&["max_latency"], false, |s, v| {
         let micros = |text: &str| value::micros(text, Unit::Micros);
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Row] = &[
         let each = group.workload.demands.iter().flat_map(Demands::each);
         joined(each.filter(|(_, demand)| demand.latency_us > 0).map(|(word, demand)| {
             let most = told_micros(demand.latency_us);
-            format!("ends when one of its {word} takes longer than {most}")
+            format!("ends if the latency of {word} exceeds {most}")
         }))
     }),
     sets!("latency_target", control.target_us, |v| v.micros()?)
@@ -124,14 +124,14 @@ fn think_of(w: &Written<'_>) -> Option<Think> {
 
 fn told_think(group: &Group) -> Option<String> {
     let think = group.workload.think?;
-    let counted = if think.counts_begun { "begun" } else { "done" };
+    let counted = if think.counts_begun { "issued" } else { "completed" };
     let ios = (think.after_ios > 0).then(|| format!("{} I/Os {counted}", think.after_ios));
     let time = (think.after_us > 0).then(|| told_micros(think.after_us));
     let after: Vec<String> = ios.into_iter().chain(time).collect();
-    let spin = (think.spin_us > 0).then(|| format!(", {} of it busy", told_micros(think.spin_us)));
+    let spin = (think.spin_us > 0).then(|| format!(" ({} spinning)", told_micros(think.spin_us)));
     let (pause, spin) = (told_micros(think.pause_us), spin.unwrap_or_default());
     let thinks = format!("thinks {pause}{spin} after {}", after.join(" or "));
-    let stops = think.shifts_rate.then(|| "the rate clock stops meanwhile".to_owned());
+    let stops = think.shifts_rate.then(|| "the rate clock stops during think time".to_owned());
     joined([thinks].into_iter().chain(stops))
 }
 
@@ -143,17 +143,17 @@ fn demanded(w: &Written<'_>, of: fn(&Demand) -> u64) -> Word {
 fn told_least(group: &Group, unit: &str, of: fn(&Demand) -> u64) -> Option<String> {
     let each = group.workload.demands.iter().flat_map(Demands::each);
     let each = each.map(|(word, demand)| (word, of(&demand))).filter(|(_, least)| *least > 0);
-    joined(each.map(|(word, least)| format!("ends below {least} {unit} per second of {word}")))
+    joined(each.map(|(word, least)| format!("ends if {word} fall below {least} {unit} per second")))
 }
 
 fn told_search(group: &Group) -> Option<String> {
     let DepthSearch { latency_us, window_us, percent, goes_on } = group.workload.depth_search?;
-    let until = if goes_on { "until the end" } else { "until it is found" };
+    let until = if goes_on { "until the end" } else { "until the depth is found" };
     let (latency, window) = (told_micros(latency_us), told_micros(window_us));
     let depth = group.workload.outstanding;
     Some(format!(
-        "searches for the queue depth, 1 to {depth}, at which {percent} % take at most {latency}, \
-         in windows of {window}, {until}"
+        "searches for the highest queue depth, 1 to {depth}, at which {percent} % of I/Os take at \
+         most {latency}, in windows of {window}, {until}"
     ))
 }
 
@@ -168,7 +168,7 @@ fn told_micros(us: u64) -> String {
 fn pause(us: u64) -> Result<u64, String> {
     match u32::try_from(us) {
         Ok(_) => Ok(us),
-        Err(_) => Err(format!("{us} us are more than fio's 4294967295: give at most 71m")),
+        Err(_) => Err(format!("{us} us exceeds fio's maximum of 4294967295 us: set at most 71m")),
     }
 }
 
@@ -180,7 +180,7 @@ fn percentile(text: &str) -> Result<f64, String> {
 fn weight(text: &str) -> Result<u32, String> {
     // Old versions of fio wrote the other job of a pair with a minus.
     let weight: u32 = value::number(text.strip_prefix('-').unwrap_or(text))?;
-    if weight <= 1000 { Ok(weight) } else { Err(format!("{text} is above 1000, fio's most")) }
+    if weight <= 1000 { Ok(weight) } else { Err(format!("{text} exceeds 1000, fio's maximum")) }
 }
 
 /// Applies the control options to the workload of a job.
@@ -192,7 +192,8 @@ pub(super) fn control(
 ) {
     let control = &job.settings.control;
     if place.files > 1 {
-        let one = "over several files of a job it is not supported: name one, or give each a job";
+        let one = "not supported for several files of a job: name one file, or use one job per \
+                   file";
         for (key, set) in [
             ("rate_min", control.least_bytes != [0; 3]),
             ("rate_iops_min", control.least_ios != [0; 3]),
@@ -214,7 +215,7 @@ pub(super) fn control(
     });
     if control.flow == 0 && (control.flow_id > 0 || control.flow_sleep_us > 0) {
         let key = if control.flow_id > 0 { "flow_id" } else { "flow_sleep" };
-        converter.note(job, key, Ignored, "without flow it says nothing, as with fio");
+        converter.note(job, key, Ignored, "no effect without flow, as in fio");
     }
 }
 
@@ -227,18 +228,18 @@ fn think(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Option<Thin
             ("rate_ignore_thinktime", control.ignores_think),
         ] {
             if set {
-                converter.note(job, key, Ignored, "without thinktime it says nothing, as with fio");
+                converter.note(job, key, Ignored, "no effect without thinktime, as in fio");
             }
         }
         return None;
     }
     if files > 1 {
-        let why = "each file has a worker, which pauses by itself; with fio the job does";
+        let why = "each file has a worker, which pauses separately; in fio the whole job pauses";
         converter.note(job, "thinktime", Differs, why);
     }
     if control.spin_us > 0 {
-        let why = "the processor time goes into looking for completions, for all jobs of the core; \
-                   fio's into a loop of the job";
+        let why = "the spin time is spent polling for completions of all jobs on the CPU; fio \
+                   spends it in a loop of the job";
         converter.note(job, "thinktime_spin", Differs, why);
     }
     let default = if control.io_time_us > 0 { 0 } else { 1 };
@@ -260,17 +261,17 @@ fn demands(converter: &mut Converter<'_>, job: &FioJob) -> Option<Demands> {
         return None;
     }
     if bytes != [0; 3] && ios != [0; 3] {
-        converter.refuse(job, "rate_min", "rate_min and rate_iops_min exclude each other");
+        converter.refuse(job, "rate_min", "rate_min and rate_iops_min cannot be combined");
     }
     for (key, least, rates) in
         [("rate_min", bytes, settings.rate_bytes), ("rate_iops_min", ios, settings.rate_ios)]
     {
         if least.iter().zip(rates).any(|(least, rate)| rate > 0 && *least > rate) {
-            converter.refuse(job, key, "what is demanded is above the rate");
+            converter.refuse(job, key, "the minimum rate exceeds the rate");
         }
     }
     if most != [0; 3] && (settings.rate_ios != [0; 3] || settings.rate_bytes != [0; 3]) {
-        let why = "with a rate, latencies count from the planned starts";
+        let why = "with a rate, latencies are measured from the planned start";
         converter.note(job, "max_latency", Differs, why);
     }
     let demand = |way: usize| Demand {
@@ -294,12 +295,7 @@ fn depth_search(
     if control.target_us == 0 {
         if control.window_us > 0 || control.goes_on {
             let key = if control.window_us > 0 { "latency_window" } else { "latency_run" };
-            converter.note(
-                job,
-                key,
-                Ignored,
-                "without latency_target it says nothing, as with fio",
-            );
+            converter.note(job, key, Ignored, "no effect without latency_target, as in fio");
         }
         return None;
     }
@@ -309,12 +305,12 @@ fn depth_search(
         (workload.verify.is_some(), "verify"),
     ];
     for (_, what) in against.into_iter().filter(|(set, _)| *set) {
-        let why = format!("{what} beside a depth that is searched is not supported");
+        let why = format!("a queue depth search cannot be combined with {what}");
         converter.refuse(job, "latency_target", &why);
     }
     if !control.goes_on {
-        let why = "the depth that is found stays, and is measured for a window of 100 ms or more, \
-                   by all jobs together; fio searches on if that window fails";
+        let why = "the queue depth found is final, and measured for a window of at least 100 ms \
+                   over all jobs; fio continues the search if that window fails";
         converter.note(job, "latency_target", Differs, why);
     }
     Some(DepthSearch {
@@ -378,10 +374,10 @@ mod test {
     #[test]
     fn what_does_not_go_together_is_refused_and_what_says_nothing_is_named() {
         for (words, why) in [
-            ("rate_min=1m\nrate_iops_min=5", "exclude each other"),
-            ("rate_iops=10\nrate_iops_min=11", "above the rate"),
-            ("latency_target=5\nrate_iops=10", "a rate beside a depth"),
-            ("latency_target=5\nverify=md5\nrw=write", "verify beside a depth"),
+            ("rate_min=1m\nrate_iops_min=5", "cannot be combined"),
+            ("rate_iops=10\nrate_iops_min=11", "exceeds the rate"),
+            ("latency_target=5\nrate_iops=10", "combined with a rate"),
+            ("latency_target=5\nverify=md5\nrw=write", "combined with verify"),
         ] {
             // Verified data need a volume that stores them.
             let global = NULL.replace("ioengine=null", "filename=/dev/x");

@@ -85,11 +85,11 @@ pub fn convert(
     }
     let steps = steps.finish(jobs.iter().any(|job| job.settings.exit_all));
     if let (Some(first), true) = (jobs.first(), steps.is_empty() && converter.laid_out.is_empty()) {
-        converter.refuse(first, "rw", "no job is left");
+        converter.refuse(first, "rw", "no job remains to run");
     }
     let (named, given) = (converter.named.len(), options.volumes.len());
     if let Some(first) = jobs.first().filter(|_| given > 0 && given != named) {
-        let why = format!("the file names {named} volumes, and {given} are given behind it");
+        let why = format!("the file names {named} volumes, but the command line names {given}");
         converter.refuse(first, "filename", &why);
     }
     converter.finish(&jobs, shared, steps)
@@ -173,7 +173,7 @@ impl Converter<'_> {
     ) -> Reading {
         let seed = jobs.first().and_then(|job| job.settings.seed);
         for job in jobs.iter().filter(|job| job.settings.seed != seed) {
-            self.refuse(job, "randseed", "all jobs have the same randseed");
+            self.refuse(job, "randseed", "all jobs must have the same randseed");
         }
         // Our seeds have 63 bits, and 0 is valid.
         let seed = seed.unwrap_or(1) & (u64::MAX >> 1);
@@ -222,7 +222,7 @@ impl Converter<'_> {
             match (self.options.node)(*node) {
                 Some(found) => cores.extend(found),
                 None => {
-                    let why = format!("this host has no processors of a node {node}");
+                    let why = format!("this host has no CPUs on NUMA node {node}");
                     self.refuse(job, "numa_cpu_nodes", &why);
                 }
             }
@@ -240,7 +240,7 @@ impl Converter<'_> {
         }
         let new = |uri: &&String| (self.options.capacity)(uri).is_none();
         if let Some(uri) = place.volumes.iter().find(new) {
-            let why = format!("{uri} is not there: make it, or take allow_file_create away");
+            let why = format!("{uri} does not exist: create the file, or remove allow_file_create");
             self.refuse(job, "allow_file_create", &why);
         }
     }
@@ -295,7 +295,7 @@ impl Converter<'_> {
             let files = workload.access.files.as_ref().map_or(1, |files| files.count as usize);
             self.lines += workload.access.lines.len() * files;
             if self.lines > LINES_MAX {
-                self.refuse(job, "bsrange", "more than 262144 sizes over all jobs and clones");
+                self.refuse(job, "bsrange", "more than 262144 block sizes in all jobs and clones");
                 return Vec::new();
             }
             let reported = match settings.grouped {
@@ -335,8 +335,8 @@ impl Converter<'_> {
             let mut access = access::access(self, job);
             access.files.clone_from(&place.turns);
             if access.files.is_some() && access.is_mapped() {
-                let why = "places of a file may come again before all others had their turn, and \
-                           no I/O is cut short at one that had";
+                let why = "offsets of a file may repeat before all of its blocks were visited, \
+                           and no I/O is shortened at a visited block";
                 self.note(job, "nrfiles", Treatment::Differs, why);
                 access.random = Places::Uniform;
             }
@@ -386,17 +386,22 @@ impl Converter<'_> {
             return None;
         }
         if parts::is_too_little(settings, place) {
-            self.refuse(job, "size", "no I/O fits into it: give a larger size or a smaller bs");
+            self.refuse(
+                job,
+                "size",
+                "the size is smaller than one I/O: set a larger size or a smaller bs",
+            );
             return None;
         }
         let whole = parts::all_bytes(settings, place, access);
         if whole.is_none_or(|bytes| bytes == 0) && settings.most_ios.is_none() {
             let missing = place.volumes.iter().find(|uri| self.capacity(job, uri).is_none());
             let there = match (missing, settings.size, settings.io_size) {
-                (Some(uri), None, None) => format!("{uri} is not there or does not open; "),
+                (Some(uri), None, None) => format!("{uri} does not exist or cannot be opened; "),
                 _ => String::new(),
             };
-            let why = "when it ends is not known: give time_based and runtime, or a size in bytes";
+            let why = "the end of the job is unknown: set time_based and runtime, or a size in \
+                       bytes";
             self.refuse(job, "size", &format!("{there}{why}"));
         }
         whole
@@ -407,37 +412,37 @@ impl Converter<'_> {
         let settings = &job.settings;
         let several = settings.depth > 1;
         if settings.engine == Engine::Synchronous && several {
-            let why = "this engine does one I/O at a time, so one is in flight, here as with fio: \
-                       for this depth take ioengine=io_uring";
+            let why = "this engine is synchronous, so one I/O is in flight, as in fio: for this \
+                       queue depth set ioengine=io_uring";
             self.note(job, "iodepth", Treatment::Differs, why);
         }
         if settings.engine == Engine::Libaio && !settings.direct && several {
-            let why = "libaio waits for each buffered I/O, so fio reaches a depth of 1 here; the \
-                       depth that is asked for is kept";
+            let why = "libaio blocks on buffered I/O, so fio reaches a queue depth of 1; here the \
+                       configured depth is reached";
             self.note(job, "ioengine", Treatment::Differs, why);
         }
         if settings.flush_every > 0 && settings.mix.reads && settings.mix.writes {
             let word = if job.sets("fsync") { "fsync" } else { "fdatasync" };
-            let why = "one flush behind so many writes; fio has another behind each read that \
-                       follows, until it writes again";
+            let why = "one flush after the given number of writes; fio flushes again after each \
+                       read that follows, until the next write";
             self.note(job, word, Treatment::Differs, why);
         }
         if settings.flush_every > 0 && settings.most_ios.is_some() {
-            let why = "flushes are not among these I/Os; with fio they are";
+            let why = "flushes do not count as I/Os; in fio they do";
             self.note(job, "number_ios", Treatment::Differs, why);
         }
         for key in ["exec_prerun", "exec_postrun"] {
             if job.sets(key) && !self.options.is_fio {
-                self.refuse(job, key, "`drumfire fio` alone starts programs");
+                self.refuse(job, key, "only `drumfire fio` starts programs");
             }
         }
         fill::check(self, job);
         if settings.hipri && !settings.direct {
-            let why = "nothing is polled through the page cache: it goes with direct=1";
+            let why = "buffered I/O is not polled: set direct=1";
             self.note(job, "hipri", Treatment::Differs, why);
         }
         if settings.time_based && settings.runtime_us.is_none() {
-            let why = "there is no runtime: the job ends when all is done, as with fio";
+            let why = "without a runtime the job ends when all I/O is done, as in fio";
             self.note(job, "time_based", Treatment::Ignored, why);
         }
         cached::check(self, job);

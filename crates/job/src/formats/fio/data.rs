@@ -26,7 +26,7 @@ const BLOCK_BYTES: u64 = 4096;
 /// The options of data, with and without verification.
 pub(super) const ROWS: &[Row] = &[
     sets!("buffer_compress_percentage", data.compress_percent, |v| v.whole_percent()?)
-        .writes(|w| percent_word(w.content().compress_percent, "the share that compresses"))
+        .writes(|w| percent_word(w.content().compress_percent, "the compressible share"))
         .tells(Load, |group| percent(group.workload.content.compress_percent, "compressible")),
     sets!("buffer_compress_chunk", data.chunk_bytes, |v| Some(parse::chunk(v.text()?, v.kb)?))
         .writes(|w| {
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
             word_if(plain, content.chunk_bytes.unwrap_or(BLOCK_BYTES as u32))
         })
         .tells(Load, |group| {
-            group.workload.content.chunk_bytes.map(|bytes| format!("in each {bytes} bytes"))
+            group.workload.content.chunk_bytes.map(|bytes| format!("in chunks of {bytes} bytes"))
         }),
     sets!("dedupe_percentage", data.dedupe_percent, |v| v.whole_percent()?)
         .writes(|w| percent_word(w.content().dedupe_percent, "the share of duplicates"))
@@ -43,21 +43,26 @@ pub(super) const ROWS: &[Row] = &[
     sets!("dedupe_mode", data.working_set, |v| v
         .one_of(&[("repeat", false), ("working_set", true)])?)
     .writes(|w| match w.content().dedupe_blocks {
-        Some(_) => Err("fio counts the set of duplicates as a share of the size".to_owned()),
+        Some(_) => Err("fio sets the working set of duplicates as a share of the size, not as a \
+                        number of blocks"
+            .to_owned()),
         None => Ok(None),
     })
     .tells(Load, |group| {
-        group.workload.content.dedupe_blocks.map(|blocks| format!("of {blocks} blocks"))
+        group
+            .workload
+            .content
+            .dedupe_blocks
+            .map(|blocks| format!("from a working set of {blocks} blocks"))
     }),
     sets!("dedupe_working_set_percentage", data.working_set_percent, |v| v.whole_percent()?),
     flag!("zero_buffers", data.zeroes),
     flag!("refill_buffers", data.refill),
-    switch!("scramble_buffers", data.scramble).tells(Load, |group| {
-        group.workload.content.repeats.then(|| "buffers come again".to_owned())
-    }),
+    switch!("scramble_buffers", data.scramble)
+        .tells(Load, |group| group.workload.content.repeats.then(|| "buffers reused".to_owned())),
     sets!("buffer_pattern", data.pattern, |v| match read_pattern(v.text()?, v.around)? {
         pattern if pattern.has_places() => {
-            return Err("%o stands in a verify_pattern only".into());
+            return Err("%o is valid in verify_pattern only".into());
         }
         pattern => Some(pattern),
     })
@@ -78,7 +83,7 @@ pub(super) const ROWS: &[Row] = &[
     flag!("verify_only", verify.only),
     sets!("verify_backlog", verify.backlog, |v| v.number()?).writes(backlog).tells(Load, |group| {
         let bytes = group.workload.verify?.read_back_bytes;
-        (bytes > 0).then(|| format!("written data read again each {}", print_size(bytes)))
+        (bytes > 0).then(|| format!("written data read back every {}", print_size(bytes)))
     }),
 ];
 
@@ -94,7 +99,7 @@ fn shortened(pattern: &DataPattern) -> String {
 fn compared(verify: Verify) -> String {
     match verify {
         Verify { sample_percent: 0.0, .. } => "stamped for a later run".to_owned(),
-        Verify { earlier: true, .. } => "compared with what an earlier run wrote".to_owned(),
+        Verify { earlier: true, .. } => "compared with the data of an earlier run".to_owned(),
         Verify { sample_percent: 100.0, .. } => "every read is compared".to_owned(),
         Verify { sample_percent, .. } => format!("{sample_percent} % of reads are compared"),
     }
@@ -121,9 +126,11 @@ fn is_read_again(w: &Written<'_>) -> Word {
         _ if verify == usual => Ok(None),
         _ if verify == unread && writes => word(0),
         Verify { fill: true, .. } if !writes => {
-            Err("to write what is only read is not fio's: give it a job before".to_owned())
+            Err("fio does not write the data of a job that only reads: add a job that writes them \
+                 first"
+                .to_owned())
         }
-        _ => Err("comparing a part of all reads is not fio's".to_owned()),
+        _ => Err("fio cannot verify only a share of the reads".to_owned()),
     }
 }
 
@@ -133,7 +140,9 @@ fn backlog(w: &Written<'_>) -> Word {
     match w.access().size_bytes().map(u64::from) {
         _ if bytes == 0 => Ok(None),
         Some(size) if bytes.is_multiple_of(size) => word(bytes / size),
-        _ => Err("fio counts I/Os until it reads again what it wrote".to_owned()),
+        _ => Err("verify_backlog is a number of I/Os: read_back_bytes must be a multiple of a \
+                  single block size"
+            .to_owned()),
     }
 }
 
@@ -146,8 +155,8 @@ pub(super) fn stored<'a>(converter: &mut Converter<'_>, job: Cow<'a, FioJob>) ->
         return job;
     }
     let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
-    let why = "with ioengine=null nothing is stored and nothing compared; fio says that all was \
-               right, and reads what it wrote without a look at it";
+    let why = "ioengine=null stores nothing, so nothing is verified; fio reads the data back \
+               without comparing them and reports success";
     converter.note(&job, word, Differs, why);
     let mut job = job.into_owned();
     // Data that are only verified are still read.
@@ -182,8 +191,8 @@ pub(super) fn content(
         }
         Some(_) if !writes => Content::default(),
         Some(_) => {
-            let why = "what a sum verifies are our own stamps, which nothing can compress; with \
-                       verify=pattern and verify_pattern the pattern is written";
+            let why = "a checksum verifies Drumfire's stamps, which do not compress; to write a \
+                       pattern set verify=pattern and verify_pattern";
             for (word, given) in [
                 ("buffer_pattern", data.pattern.is_some()),
                 ("buffer_compress_percentage", data.compress_percent > 0),
@@ -208,7 +217,7 @@ pub(super) fn buffers(
 ) -> Content {
     let data = &job.settings.data;
     if data.pattern.is_some() && data.dedupe_percent > 0 {
-        let why = "with a buffer_pattern all writes hold that: no share of them is drawn beside it";
+        let why = "all writes contain the buffer_pattern: no share of duplicates is drawn";
         converter.note(job, "dedupe_percentage", Differs, why);
         let pattern = data.pattern.clone();
         return Content {
@@ -251,19 +260,25 @@ fn working_set(
         return None;
     }
     if data.chunk_bytes.is_some() && data.compress_percent > 0 {
-        let why = "duplicates are blocks of 4 KiB, and so are the chunks beside them";
+        let why = "with duplicates, which are blocks of 4 KiB, the chunks must be 4 KiB too: \
+                   remove buffer_compress_chunk";
         converter.refuse(job, "buffer_compress_chunk", why);
     }
     if !data.working_set {
-        let why = "duplicates are blocks of 4 KiB, each one of 64; fio repeats a whole write";
+        let why = "duplicates are blocks of 4 KiB from a set of 64; fio repeats whole writes";
         converter.note(job, "dedupe_percentage", Differs, why);
         return None;
     }
     let Some(bytes) = part_bytes else {
-        converter.refuse(job, "dedupe_mode", "the set is a part of a size that is known");
+        converter.refuse(
+            job,
+            "dedupe_mode",
+            "the working set is a share of the size, which is unknown: set a size in bytes",
+        );
         return None;
     };
-    let why = "duplicates are blocks of 4 KiB of a set that all jobs share; fio's are whole writes";
+    let why = "duplicates are blocks of 4 KiB from a working set shared by all jobs; in fio they \
+               are whole writes";
     converter.note(job, "dedupe_mode", Differs, why);
     let set = u128::from(bytes) * u128::from(data.working_set_percent) / 100;
     Some((set as u64 / BLOCK_BYTES).max(1))
@@ -277,11 +292,11 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
     let earlier = !writes || settings.verify.only;
     let unread = !settings.verify.reads && !earlier;
     let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
-    let ours = if method == Method::Sum { "; stamps are our own" } else { "" };
+    let ours = if method == Method::Sum { "; stamps have Drumfire's format" } else { "" };
     let why = match (earlier, reads) {
         (true, _) if method == Method::Sum => {
-            "our own stamps are looked for: fio's are not known, and a write that was lost over an \
-             older one is not noticed; `run JOB.toml --verify-only` notices it"
+            "Drumfire's stamps are expected, not fio's headers, and a lost overwrite is not \
+             detected; `run JOB.toml --verify-only` detects it"
         }
         (true, _) => "",
         (false, _) if unread => "blocks are not compared in this job",
@@ -289,13 +304,13 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
         (false, false) => "",
     };
     if why.is_empty() && method == Method::Sum {
-        converter.note(job, word, Differs, "stamps are our own");
+        converter.note(job, word, Differs, "stamps have Drumfire's format");
     } else if !why.is_empty() {
         let ours = if earlier { "" } else { ours };
         converter.note(job, word, Differs, &format!("{why}{ours}"));
     }
     if method == Method::PatternWithHeader {
-        converter.note(job, word, Differs, "no header stands before the pattern");
+        converter.note(job, word, Differs, "the pattern has no header");
     }
     Some(Verify {
         // Data that a job reads must have been written; data that it only writes are read at the
@@ -311,7 +326,7 @@ pub(super) fn verify(converter: &mut Converter<'_>, job: &FioJob) -> Option<Veri
 pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let settings = &job.settings;
     if settings.verify.method == Some(Method::Null) {
-        converter.note(job, "verify", Ignored, "it compares nothing");
+        converter.note(job, "verify", Ignored, "this method compares nothing");
     }
     let data = &settings.data;
     let random = data.pattern.is_none()
@@ -320,18 +335,18 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
         && data.dedupe_percent == 0;
     let Some(method) = settings.verify.method() else {
         if random && settings.mix.writes {
-            let why = "each write differs from all others; fio's buffers come again as they are";
+            let why = "each write has different data; fio reuses its buffers unchanged";
             converter.note(job, "scramble_buffers", Differs, why);
         }
         if settings.verify.only {
-            converter.refuse(job, "verify_only", "verify_only wants a verify");
+            converter.refuse(job, "verify_only", "verify_only needs verify");
         }
         return;
     };
     let has_pattern = settings.verify.pattern.is_some();
     if storage::is_odd(settings) {
         let word = if settings.unaligned { "bs_unaligned" } else { "bs" };
-        converter.refuse(job, word, "what is verified has whole sectors of 512 bytes");
+        converter.refuse(job, word, "verify needs block sizes that are multiples of 512");
     }
     if settings.mix.trims {
         converter.refuse(job, "verify", "trims are not verified");
@@ -340,17 +355,23 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
         converter.refuse(job, "verify", "a verify_pattern is missing");
     }
     if method == Method::Sum && has_pattern {
-        let why = "our own stamps fill all of a block; with verify=pattern the pattern does";
+        let why = "Drumfire's stamps fill the whole block; to verify the pattern set \
+                   verify=pattern";
         converter.note(job, "verify_pattern", Differs, why);
     }
     if settings.verify.only && settings.mix.reads && settings.mix.writes {
-        converter.refuse(job, "verify_only", "what was written beside reads is not known");
+        converter.refuse(
+            job,
+            "verify_only",
+            "the blocks written in a mix of reads and writes are unknown: set rw=write or \
+             rw=randwrite",
+        );
     }
     let shared = settings.clones > 1 && !settings.files.is_empty();
     let meet = settings.offset_increment == Amount::Bytes(0) && !settings.appends;
     if shared && settings.mix.writes && meet {
-        let why = "what any clone wrote last is expected by all of them; with fio clones that \
-                   overwrite each other's blocks find errors";
+        let why = "all clones expect the last write of any clone; in fio, clones that overwrite \
+                   each other's blocks report errors";
         converter.note(job, "numjobs", Differs, why);
     }
 }
@@ -379,7 +400,7 @@ fn read_back(
     workload.verify = Some(Verify { read_back_bytes: each.unwrap_or(0), ..verify });
     if workload.is_unread() {
         let word = if settings.verify.method.is_some() { "verify" } else { "verify_pattern" };
-        converter.note(job, word, Differs, "blocks are compared when the run is over");
+        converter.note(job, word, Differs, "blocks are compared at the end of the run");
     }
 }
 
@@ -400,7 +421,7 @@ pub(super) fn fitting(
             converter.refuse(job, "verify_pattern", why);
         }
         if pattern.has_places() && place.stripes.is_some() {
-            let why = "%o is the place in one file, and this job goes from file to file";
+            let why = "%o is an offset in one file, but the job visits several: name one file";
             converter.refuse(job, "verify_pattern", why);
         }
     }
@@ -413,7 +434,7 @@ pub(super) fn fitting(
     let sequential = access.lines.iter().all(|line| line.random_percent == 0.0);
     let known = workload.limit_bytes.is_some() || workload.limit_ios.is_some();
     if !(all_random || sequential) || access.size_bytes().is_none() || !known {
-        let why = "which places were written is known of I/Os of one size that visit each once, in \
+        let why = "verify_only needs a single block size, offsets that are each written once, and \
                    a job that ends by its size";
         converter.refuse(job, "verify_only", why);
     }

@@ -7,11 +7,11 @@ const NESTED_MAX: usize = 32;
 /// number, its suffix included.
 pub fn evaluate(text: &str, number: &dyn Fn(&str) -> Option<u64>) -> Result<u64, String> {
     let mut reader = Reader { rest: text, number, nested: 0 };
-    let value = reader.sum().ok_or_else(|| format!("'{text}' cannot be calculated"))?;
+    let value = reader.sum().ok_or_else(|| format!("'{text}' is not a valid expression"))?;
     if !reader.rest.trim().is_empty() {
-        return Err(format!("'{}' follows a calculation", reader.rest.trim()));
+        return Err(format!("unexpected '{}' after the expression", reader.rest.trim()));
     }
-    u64::try_from(value).map_err(|_| format!("'{text}' is below 0"))
+    u64::try_from(value).map_err(|_| format!("'{text}' is negative"))
 }
 
 struct Reader<'a> {

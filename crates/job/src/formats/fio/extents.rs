@@ -28,8 +28,8 @@ pub(super) fn offset(converter: &mut Converter<'_>, job: &FioJob, part: u32) -> 
         _ => None,
     };
     if offset.is_none() {
-        let why = "offset and offset_increment are both bytes or both percent, and end within the \
-                   volume";
+        let why = "offset and offset_increment must both be in bytes or both in percent, and \
+                   within the volume";
         converter.refuse(job, "offset_increment", why);
     }
     offset
@@ -91,19 +91,19 @@ pub(super) fn part(
     if let (Some(Amount::Bytes(each)), true) = (settings.file_size, begin > 0)
         && begin >= each
     {
-        converter.refuse(job, "offset", "it lies behind the end of what filesize says");
+        converter.refuse(job, "offset", "the offset is past the end of the file (filesize)");
         return None;
     }
     if let (Amount::Percent(1..), true) = (offset, made) {
         let key = if job.sets("offset") { "offset" } else { "offset_increment" };
-        let why = "a share of a file that is not there yet is 0, as with fio";
+        let why = "a percentage of a file that does not exist yet is 0, as in fio";
         converter.note(job, key, Treatment::Ignored, why);
     }
     let begin_at = match offset {
         // fio begins at the first byte of a missing file.
         Amount::Percent(_) if same && (least.is_some() || made) => Extent::Bytes(begin),
         Amount::Percent(_) if settings.offset_align > 0 => {
-            let why = "files have one length that is known: give an offset in bytes";
+            let why = "an offset in percent needs files of one known size: set the offset in bytes";
             converter.refuse(job, "offset_align", why);
             return None;
         }
@@ -112,8 +112,8 @@ pub(super) fn part(
     };
     let said = settings.file_size.is_some() || matches!(settings.size, Some(Amount::Bytes(_)));
     if !said && !same {
-        let why = "files of several lengths are each used as far as the shortest of them goes; \
-                   fio uses each to its own end";
+        let why = "files of different sizes are each used up to the size of the smallest; fio \
+                   uses each file to its end";
         converter.note(job, "filename", Treatment::Differs, why);
     }
     let bytes = length(settings, files, begin, least);
@@ -165,8 +165,8 @@ mod test {
         assert_eq!(file("filesize=4m\noffset=1m"), "file:x?size=4194304&direct=false");
         assert_eq!(part("nrfiles=2\nfilesize=4m\nsize=50%").2, 4 << 20);
         let behind = refused("[a]\nfilename=x\nfilesize=1m\noffset=1m\n");
-        assert!(behind.contains("x.fio:4: `offset=1m`: it lies behind"), "{behind}");
-        assert!(refused("[a]\nfilename=x\nsize=50%\n").contains("when it ends is not known"));
+        assert!(behind.contains("x.fio:4: `offset=1m`: the offset is past the end"), "{behind}");
+        assert!(refused("[a]\nfilename=x\nsize=50%\n").contains("the end of the job is unknown"));
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod test {
     fn files_of_several_lengths_are_named() {
         let reading = of("[m]\nfilename=y\nsize=1m\nrw=write\n[a]\nfilename=/dev/x:y\nsize=50%\n");
         let differs = reading.notes_of(Treatment::Differs);
-        assert!(differs.map(|note| note.to_string()).any(|text| text.contains("several lengths")));
+        assert!(differs.map(|note| note.to_string()).any(|text| text.contains("different sizes")));
         assert!(reading.job.is_some());
     }
 }

@@ -19,10 +19,12 @@ pub(super) const ROWS: &[Row] = &[
         }),
     switch!("clat_percentiles", figures.of_completion)
         .writes(|w| word_if(!w.group.figures.of_completion, 0))
-        .tells(Shown, |group| (!group.figures.of_completion).then(|| "none of clat".to_owned())),
+        .tells(Shown, |group| {
+            (!group.figures.of_completion).then(|| "no clat percentiles".to_owned())
+        }),
     switch!("lat_percentiles", figures.of_whole)
         .writes(|w| word_if(w.group.figures.of_whole, 1))
-        .tells(Shown, |group| group.figures.of_whole.then(|| "those of lat too".to_owned())),
+        .tells(Shown, |group| group.figures.of_whole.then(|| "lat percentiles too".to_owned())),
     // Every latency is measured all the same; as in fio, percentiles are not shown.
     Row::new(&["gtod_reduce"], false, |settings, given| {
         if given.switch()? {
@@ -33,7 +35,7 @@ pub(super) const ROWS: &[Row] = &[
     takes!("disable_clat", |settings, given| settings.figures.of_completion &= !given.switch()?),
     switch!("disk_util", figures.disks)
         .writes(|w| word_if(!w.group.figures.disks, 0))
-        .tells(Shown, |group| (!group.figures.disks).then(|| "no use of disks".to_owned())),
+        .tells(Shown, |group| (!group.figures.disks).then(|| "no disk utilization".to_owned())),
     sets!("unified_rw_reporting", figures.directions, |v| v.one_of(&DIRECTIONS)?)
         .writes(|w| {
             let said = DIRECTIONS.iter().find(|(_, said)| *said == w.group.figures.directions);
@@ -41,12 +43,12 @@ pub(super) const ROWS: &[Row] = &[
         })
         .tells(Shown, |group| match group.figures.directions {
             Directions::Apart => None,
-            Directions::Mixed => Some("all directions as one".to_owned()),
-            Directions::Both => Some("all directions as one too".to_owned()),
+            Directions::Mixed => Some("all directions combined".to_owned()),
+            Directions::Both => Some("all directions combined too".to_owned()),
         }),
     flag!("new_group", figures.begins)
         .writes(|w| word_if(w.group.figures.begins, ""))
-        .tells(Shown, |group| group.figures.begins.then(|| "a group that begins anew".to_owned())),
+        .tells(Shown, |group| group.figures.begins.then(|| "a new group".to_owned())),
     // A text that a line cannot contain is only for people.
     sets!("description", figures.description, |v| v.text()?.to_owned())
         .writes(|w| {
@@ -78,7 +80,7 @@ fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     for part in text.split(':').map(str::trim) {
         match value::fraction(part)? {
             percent if percent > 0.0 && percent <= 100.0 => list.push(percent),
-            _ => return Err(format!("{part} is no percentile: they are above 0 and at most 100")),
+            _ => return Err(format!("{part} is not a percentile: above 0, at most 100")),
         }
     }
     list.sort_by(f64::total_cmp);
@@ -121,8 +123,8 @@ mod test {
         assert_eq!(list("100"), Ok(vec![100.0]));
         for (wrong, says) in [
             ("", "'' is not a number"),
-            ("0", "0 is no percentile: they are above 0"),
-            ("50:150", "150 is no percentile"),
+            ("0", "0 is not a percentile: above 0"),
+            ("50:150", "150 is not a percentile"),
             ("50:x", "'x' is not a number"),
             ("nan", "'nan' is not a number"),
         ] {

@@ -27,22 +27,22 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     let rereads = settings.mix.reads && settings.verify.method().is_some();
     let both = settings.verify.reads && !settings.verify.only;
     if is_device(settings) || !settings.engine.has_files() {
-        let why = "its size or that of the device comes first";
+        let why = "the job ends at its size or at that of the device";
         converter.note(job, "fill_device", Ignored, why);
     } else if !sized {
-        let why = "how long the file becomes wants a size in bytes: give one above what the file \
-                   system has, and the job ends at ENOSPC";
+        let why = "the file needs a size in bytes: set one above the free space of the file \
+                   system, and the job ends at ENOSPC";
         converter.refuse(job, "fill_device", why);
     } else if !settings.mix.writes {
-        let why = "fio fills what is left before it reads; here its size comes first";
+        let why = "fio fills the file system before it reads; here the job ends at its size";
         converter.note(job, "fill_device", Differs, why);
     } else if rereads && both {
-        let why = "what reads are compared with is written before the run, all of it: with \
-                   fill_device take rw=write";
+        let why = "verified reads need the whole range written before the run: with fill_device \
+                   set rw=write";
         converter.refuse(job, "fill_device", why);
     } else {
-        let why = "its file keeps the length that size says, without blocks behind the last write; \
-                   fio's ends there";
+        let why = "the file retains its configured size, without blocks past the last write; in \
+                   fio the file ends there";
         converter.note(job, "fill_device", Differs, why);
     }
 }
@@ -75,14 +75,14 @@ mod test {
         assert!(!made.steps[0].groups[0].workload.until_full);
         let reading = of(&format!("{FILE}size=1g\nrw=write\n"));
         let notes = reading.notes_of(Treatment::Differs).map(ToString::to_string);
-        assert!(notes.collect::<String>().contains("without blocks behind the last write"));
+        assert!(notes.collect::<String>().contains("without blocks past the last write"));
     }
 
     #[test]
     fn without_an_end_it_is_refused() {
         let said = refused(&format!("{FILE}rw=write\n"));
-        assert!(said.contains("x.fio:4: `fill_fs=1`: how long the file becomes"), "{said}");
+        assert!(said.contains("x.fio:4: `fill_fs=1`: the file needs a size in bytes"), "{said}");
         let said = refused(&format!("{FILE}rw=randrw\nsize=1m\nverify=md5\n"));
-        assert!(said.contains("with fill_device take rw=write"), "{said}");
+        assert!(said.contains("with fill_device set rw=write"), "{said}");
     }
 }

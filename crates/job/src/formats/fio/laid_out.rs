@@ -25,16 +25,16 @@ pub(super) fn lay_out(converter: &mut Converter<'_>, job: &FioJob) {
     // Clones of the job have numbers, as in fio.
     converter.jobs += settings.clones;
     if !converter.options.volumes.is_empty() {
-        let why = "the volumes are given, and no file is made";
+        let why = "the command line names the volumes, so no file is created";
         converter.note(job, "create_only", Ignored, why);
         return;
     }
     if settings.exit_all {
-        let why = "a job that only makes files ends no other one";
+        let why = "a job that only creates files does not end other jobs";
         converter.note(job, "exitall", Differs, why);
     }
     if !settings.mix.reads {
-        let why = "a file that is only written gets its length and no blocks; fio allocates them";
+        let why = "a file that is only written gets its size but no blocks; fio allocates them";
         converter.note(job, "create_only", Differs, why);
     }
     for clone in 0..settings.clones {
@@ -63,13 +63,13 @@ fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
     let Some(bytes) = size_bytes else {
         let there = (converter.options.capacity)(&uri).is_some();
         if !there {
-            let why = format!("{path} is not there, and no size in bytes says how long it becomes");
+            let why = format!("{path} does not exist and has no size: set a size in bytes");
             converter.refuse(job, "create_only", &why);
         }
         return there;
     };
     if bytes == 0 {
-        converter.refuse(job, "size", "a file of no bytes");
+        converter.refuse(job, "size", "the file has 0 bytes: set a size");
         return false;
     }
     let settings = &job.settings;
@@ -138,7 +138,10 @@ impl Files {
 /// Writes laid-out files as `create_only` jobs.
 pub(super) fn write(text: &mut String, files: &[LaidOut]) -> Result<(), String> {
     if let Some(file) = files.iter().find(|file| file.grows) {
-        return Err(format!("{}: where it ends depends on when fio begins", file.path));
+        return Err(format!(
+            "{}: the file grows, so its size depends on when fio starts",
+            file.path
+        ));
     }
     for (number, file) in (1..).zip(files) {
         let _ = writeln!(text, "\n[made{number}]");
@@ -225,9 +228,9 @@ mod test {
     #[test]
     fn what_cannot_be_made_is_refused_and_what_differs_is_said() {
         let why = refused("[a]\nioengine=psync\nfilename=x\ncreate_only=1\n");
-        assert!(why.contains("x.fio:4: `create_only=1`: x is not there"), "{why}");
+        assert!(why.contains("x.fio:4: `create_only=1`: x does not exist"), "{why}");
         let none = refused("[a]\nioengine=null\nsize=1m\ncreate_only=1\n");
-        assert!(none.contains("no job is left"), "{none}");
+        assert!(none.contains("no job remains"), "{none}");
         let reading = of(&format!("{GLOBAL}[a]\nrw=write\ncreate_only=1\nexitall\n"));
         assert_eq!(reading.notes_of(Treatment::Differs).count(), 2, "{:?}", reading.notes);
     }

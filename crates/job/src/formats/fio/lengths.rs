@@ -73,11 +73,12 @@ pub(super) fn one_word(converter: &mut Converter<'_>, job: &FioJob, of: usize) {
     let said = &job.settings.lengths;
     let (range, split) = (said.ranges[of].is_some(), said.splits[of].is_some());
     if range && split && !is_within(said.splits[of].as_ref(), said.ranges[of].as_ref()) {
-        let why = "beside bsrange fio cuts its lengths until some are nothing: keep one of the two";
+        let why = "cannot be combined with bsrange: fio shortens some sizes to 0; remove one of \
+                   the two";
         converter.refuse(job, "bssplit", why);
     }
     if said.fixed[of].is_some() && (range || split) {
-        let why = "the bsrange or bssplit that holds here comes before it, as with fio";
+        let why = "bsrange or bssplit overrides bs, as in fio";
         converter.note(job, "bs", Treatment::Ignored, why);
     }
 }
@@ -99,15 +100,15 @@ pub(super) fn unaligned(converter: &mut Converter<'_>, job: &FioJob, lines: usiz
     });
     let Some(span) = ranges.max().filter(|_| settings.unaligned) else { return };
     if settings.direct {
-        let why = "lengths of any number of bytes go through the page cache: take direct=0";
+        let why = "sizes that are not a multiple of 512 need the page cache: set direct=0";
         converter.refuse(job, "bs_unaligned", why);
     }
     if span > LENGTHS_MAX {
-        let why = format!("{LENGTHS_MAX} lengths, evenly spread, of the {span} of the range");
+        let why = format!("{LENGTHS_MAX} evenly spaced sizes of the {span} in the range are used");
         converter.note(job, "bs_unaligned", Treatment::Differs, &why);
     }
     if lines > LINES_MAX {
-        let why = format!("{lines} lengths in all directions; {LINES_MAX} are the most");
+        let why = format!("{lines} sizes in all directions; the maximum is {LINES_MAX}");
         converter.refuse(job, "bs_unaligned", &why);
     }
 }

@@ -82,7 +82,7 @@ pub fn split(
             continue;
         }
         let Some(section) = sections.last_mut() else {
-            let why = "a setting outside of a section: begin with [global] or [NAME]";
+            let why = "option outside a section: start one with [global] or [NAME]";
             return Err(FormatError::new(&at, line, why));
         };
         splitter.take(&at, line, Path::new(file), 0, &mut section.settings)?;
@@ -96,7 +96,7 @@ fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Location, &'a str)>,
     for (line, text) in (1..).zip(text.lines()) {
         let at = Location { file: Arc::clone(file), line };
         if text.len() > LINE_MAX_BYTES {
-            return Err(FormatError::new(&at, text, "a line longer than 8192 bytes"));
+            return Err(FormatError::new(&at, text, "the line exceeds 8192 bytes"));
         }
         // Comments begin anywhere in a line, as in fio: no value can contain these two characters.
         let text = text.split([';', '#']).next().unwrap_or_default().trim();
@@ -110,9 +110,9 @@ fn lines<'a>(file: &Arc<str>, text: &'a str) -> Result<Vec<(Location, &'a str)>,
 fn section_name(rest: &str, at: &Location, line: &str) -> Result<String, FormatError> {
     let name = rest.strip_suffix(']').unwrap_or_default();
     match name.len() {
-        0 => Err(FormatError::new(at, line, "a section is written [NAME]")),
+        0 => Err(FormatError::new(at, line, "not a section: write [NAME]")),
         1..=NAME_MAX_BYTES => Ok(name.to_owned()),
-        _ => Err(FormatError::new(at, line, "a section's name has at most 255 bytes")),
+        _ => Err(FormatError::new(at, line, "the section name exceeds 255 bytes")),
     }
 }
 
@@ -138,14 +138,14 @@ impl Splitter<'_> {
         }
         self.settings += 1;
         if self.settings > SETTINGS_MAX {
-            return Err(FormatError::new(at, line, "more than 16384 settings"));
+            return Err(FormatError::new(at, line, "more than 16384 options"));
         }
         let (key, value) = match line.split_once('=') {
             Some((key, value)) => (key.trim(), Some(value.trim())),
             None => (line, None),
         };
         if key.is_empty() {
-            return Err(FormatError::new(at, line, "a setting is written NAME=VALUE or NAME"));
+            return Err(FormatError::new(at, line, "not an option: write NAME=VALUE or NAME"));
         }
         let value = value.map(|value| self.fill_in(at, line, value)).transpose()?;
         let (key, text) = (key.to_owned(), line.to_owned());
@@ -164,7 +164,7 @@ impl Splitter<'_> {
     ) -> Result<(), FormatError> {
         let error = |why: String| FormatError::new(at, line, why);
         if nested == NESTED_MAX {
-            return Err(error(format!("files included more than {NESTED_MAX} deep")));
+            return Err(error(format!("include nested more than {NESTED_MAX} deep")));
         }
         self.included += 1;
         if self.included > INCLUDED_MAX {
@@ -174,7 +174,7 @@ impl Splitter<'_> {
         let name: Arc<str> = path.to_string_lossy().into();
         for (at, line) in lines(&name, &text)? {
             if line.starts_with('[') {
-                let why = "an included file has settings only, no sections";
+                let why = "an included file cannot have sections";
                 return Err(FormatError::new(&at, line, why));
             }
             self.take(&at, line, &path, nested + 1, settings)?;
@@ -223,13 +223,17 @@ impl Splitter<'_> {
         while let Some((before, after)) = rest.split_once("${") {
             let Some((name, after)) = after.split_once('}') else { break };
             let Some(found) = (self.surroundings.variable)(name) else {
-                let why = format!("the variable {name} is not set in the environment");
+                let why = format!("the environment variable {name} is not set");
                 return Err(FormatError::new(at, line, why));
             };
             filled.push_str(before);
             filled.push_str(&found);
             if filled.len() > LINE_MAX_BYTES {
-                return Err(FormatError::new(at, line, "longer than 8192 bytes when filled in"));
+                return Err(FormatError::new(
+                    at,
+                    line,
+                    "the line exceeds 8192 bytes after expansion of its variables",
+                ));
             }
             rest = after;
         }

@@ -84,17 +84,17 @@ pub(super) const ROWS: &[Row] = &[
             let (name, number, window) = (&log.name, number(&group.logs), log.window_ms);
             let coarse = match log.coarseness {
                 0 => String::new(),
-                coarse => format!(", {} buckets as one", 1 << coarse),
+                coarse => format!(", {} buckets merged", 1 << coarse),
             };
             let file = format!("histograms {name}_clat_hist{number}.log");
-            Some(format!("{file}, a line for each {window} ms{coarse}"))
+            Some(format!("{file}, a line every {window} ms{coarse}"))
         },
     ),
     sets!("log_hist_msec", logs.histogram_ms, |v| v.number()?)
         .writes(|w| some_word(w.group.logs.histograms.as_ref().map(|log| log.window_ms))),
     sets!("log_hist_coarseness", logs.coarseness, |v| match v.number()? {
         number @ 0..=6 => number,
-        number => return Err(format!("{number} is not 0 to 6").into()),
+        number => return Err(format!("{number} is out of range: 0 to 6").into()),
     })
     .writes(|w| some_word(w.group.logs.histograms.as_ref().map(|log| log.coarseness))),
     switch!("log_offset", logs.offsets).writes(|w| lines_word(w, w.group.logs.offsets.into())),
@@ -132,13 +132,13 @@ fn told(group: &Group) -> Option<String> {
     let all = words.into_iter().flat_map(|(word, name)| name.iter().map(move |name| (name, word)));
     let all: Vec<String> = all.map(|(name, word)| format!("{name}{word}{number}.log")).collect();
     let line = match logs.window_ms {
-        0 => "each I/O".to_owned(),
-        ms => format!("each {ms} ms"),
+        0 => "per I/O".to_owned(),
+        ms => format!("every {ms} ms"),
     };
     let offsets = if logs.offsets { ", with offsets" } else { "" };
-    let longest = if logs.longest { ", the longest latency of each" } else { "" };
+    let longest = if logs.longest { ", with maximum latencies" } else { "" };
     let all = (!all.is_empty()).then(|| all.join(", "));
-    all.map(|all| format!("logs {all}, a line for {line}{offsets}{longest}"))
+    all.map(|all| format!("logs {all}, a line {line}{offsets}{longest}"))
 }
 
 /// Reads `log_window_value=`: true for the maximum.
@@ -147,9 +147,9 @@ fn longest(value: Option<&str>) -> Result<bool, Wrong> {
         Some("avg" | "0") => Ok(false),
         None | Some("max" | "1") => Ok(true),
         Some(text @ ("both" | "2")) => {
-            Err(Wrong::Unsupported(format!("{text} is not supported: take avg or max")))
+            Err(Wrong::Unsupported(format!("{text} is not supported: use avg or max")))
         }
-        Some(text) => Err(format!("'{text}' is none of avg, max").into()),
+        Some(text) => Err(format!("unknown value '{text}': one of avg, max").into()),
     }
 }
 
@@ -174,17 +174,17 @@ pub(super) fn logs(
     if latency.is_some() {
         let paced = job.settings.rate_ios != [0; 3] || job.settings.rate_bytes != [0; 3];
         let planned =
-            if paced { "; with a rate, latencies count from the planned starts" } else { "" };
+            if paced { "; with a rate, latencies are measured from the planned start" } else { "" };
         let why = format!(
-            "the _slat log is empty, as by fio's synchronous engines: submission is not measured \
-             apart, and _clat says the same as _lat{planned}"
+            "the _slat log is empty, as with fio's synchronous engines: submission is not \
+             measured separately, and _clat equals _lat{planned}"
         );
         converter.note(job, "write_lat_log", Differs, &why);
     }
     let lines = [&bandwidth, &iops, &latency].into_iter().any(Option::is_some);
     if asked.joined && (lines || histograms.is_some()) {
-        let why = "each run begins the log anew, and lines of its jobs come as they happen; fio \
-                   adds each job's to what is there";
+        let why = "each run overwrites the log, and the lines of its jobs are in order of time; \
+                   fio appends the lines of each job to the existing file";
         converter.note(job, "per_job_logs", Differs, why);
     }
     spec::Logs {
@@ -206,16 +206,16 @@ pub(super) fn logs(
 fn trace(converter: &mut Converter<'_>, job: &FioJob) -> Option<String> {
     let name = job.settings.logs.trace.clone()?;
     if !job.settings.replays.files.is_empty() {
-        let why = "as with fio, a job that replays a trace writes none";
+        let why = "a job that replays a trace does not write one, as in fio";
         converter.note(job, "write_iolog", Ignored, why);
         return None;
     }
     if job.settings.clones > 1 || !converter.traced.insert(name.clone()) {
-        let why = "fio writes the traces of several jobs one behind the other and replays only the \
-                   first: give each job, without clones, a trace of its own";
+        let why = "fio writes the traces of several jobs one after the other and replays only the \
+                   first: use a separate file for each job, without numjobs";
         converter.refuse(job, "write_iolog", why);
     }
-    converter.note(job, "write_iolog", Differs, "each run begins the trace anew; fio adds to it");
+    converter.note(job, "write_iolog", Differs, "each run overwrites the trace; fio appends to it");
     Some(name)
 }
 
@@ -244,6 +244,6 @@ mod test {
         assert!(take("log_avg_msec", None, &mut settings).is_err());
         let coarse = |text| take("log_hist_coarseness", Some(text), &mut Settings::usual());
         assert_eq!(coarse("6"), Ok(()));
-        assert_eq!(coarse("7").unwrap_err().why, "7 is not 0 to 6");
+        assert_eq!(coarse("7").unwrap_err().why, "7 is out of range: 0 to 6");
     }
 }

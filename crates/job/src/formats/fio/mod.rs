@@ -99,7 +99,7 @@ pub fn read_all(
     let (jobs, notes) = job::jobs(&sections, surroundings)?;
     if jobs.jobs.is_empty() {
         let at = super::note::Location { file: file.into(), line: 1 };
-        return Err(FormatError::new(&at, "", "no job: begin one with [NAME]"));
+        return Err(FormatError::new(&at, "", "no job: start one with [NAME]"));
     }
     Ok(convert::convert(jobs, notes, options, surroundings))
 }

@@ -375,13 +375,15 @@ pub fn apply(
     let note = |treatment, why: &str| Note::new(&setting.at, &setting.text, treatment, why);
     let Some((name, row)) = TABLE.get(setting.key.as_str()) else {
         let near = hint(&setting.key, TABLE.keys().copied());
-        let why = format!("not an option of fio that is known here{near}");
+        let why = format!("unknown fio option{near}");
         settings.notes.push(note(Treatment::Refused, &why));
         return Ok(());
     };
     let mut text = setting.value.as_deref();
     if let Some(cut) = text.and_then(value::cut).filter(|_| *name != "filename") {
-        let why = format!("as with fio the number ends at the sign: {cut}");
+        let why = format!(
+            "the value is {cut}: as in fio, a number ends at an operator outside parentheses"
+        );
         settings.notes.push(note(Treatment::Differs, &why));
         text = Some(cut);
     }
@@ -426,7 +428,7 @@ fn whole(
                 return Err(Wrong::Value(why));
             };
             take(settings, &Given { text: Some(text), ..*given })?;
-            Ok(Some("as with fio the number ends at the point"))
+            Ok(Some("as in fio, the number ends at the decimal point"))
         }
         taken => taken,
     }
@@ -444,7 +446,7 @@ impl Says {
                 text if words.contains(&text) => Ok(()),
                 text => {
                     let near = hint(text, words.iter().copied());
-                    Err(format!("'{text}' is none of {}{near}", words.join(", ")))
+                    Err(format!("unknown value '{text}': one of {}{near}", words.join(", ")))
                 }
             },
         }

@@ -35,7 +35,8 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
         _ => {
             let near = block::hint(what, ["read", "write", "rw", "trim", "trimwrite"]);
             return Err(format!(
-                "'{word}' is none of read, write, rw, trim, trimwrite, and rand before them{near}"
+                "unknown value '{word}': one of read, write, rw, trim, trimwrite, or the same \
+                 after rand{near}"
             ));
         }
     };
@@ -45,7 +46,8 @@ pub fn mix(text: &str, kb: KbBase) -> Result<Mix, String> {
         Some(run) if random => mix.run = at_least_one(run)?,
         Some(hole) => {
             let (sign, size) = hole.strip_prefix('-').map_or((1, hole), |size| (-1, size));
-            let bytes = i64::try_from(kb.size(size)?).map_err(|_| format!("{hole} is too far"))?;
+            let bytes =
+                i64::try_from(kb.size(size)?).map_err(|_| format!("{hole} is too large"))?;
             mix.hole_bytes = sign * bytes;
         }
     }
@@ -136,7 +138,7 @@ pub fn files(text: &str) -> Result<Vec<String>, String> {
     }
     names.retain(|name| !name.is_empty());
     match names.is_empty() {
-        true => Err("no file is named".to_owned()),
+        true => Err("no file name".to_owned()),
         false => Ok(names),
     }
 }
@@ -148,14 +150,14 @@ pub fn processors(text: &str) -> Result<Vec<usize>, String> {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let number = |text: &str| value::number::<usize>(text).ok().filter(|cpu| *cpu <= CPU_MAX);
         let (Some(first), Some(last)) = (number(first), number(last)) else {
-            return Err(format!("'{part}' names no processors: write 0,2-4"));
+            return Err(format!("'{part}' is not a list of CPUs: write 0,2-4"));
         };
         cpus.extend(first..=last);
     }
     cpus.sort_unstable();
     cpus.dedup();
     match cpus.is_empty() {
-        true => Err("no processor is named".to_owned()),
+        true => Err("no CPU is set".to_owned()),
         false => Ok(cpus),
     }
 }
@@ -164,7 +166,7 @@ pub fn processors(text: &str) -> Result<Vec<usize>, String> {
 pub fn processor_mask(text: &str) -> Result<Vec<usize>, String> {
     let mask: u64 = value::number(text)?;
     let cpus: Vec<usize> = (0..64).filter(|cpu| mask >> cpu & 1 == 1).collect();
-    if cpus.is_empty() { Err("no processor is named".to_owned()) } else { Ok(cpus) }
+    if cpus.is_empty() { Err("no CPU is set".to_owned()) } else { Ok(cpus) }
 }
 
 /// Reads `startdelay=`: a time, or a range from which one is drawn, in microseconds.
@@ -186,7 +188,7 @@ pub fn verify(text: &str) -> Result<Method, Wrong> {
         | "xxhash" | "sha512" | "sha256" | "sha1" | "sha3-224" | "sha3-256" | "sha3-384"
         | "sha3-512" => Ok(Method::Sum),
         _ => Err(Wrong::Unsupported(format!(
-            "the method {text} is not supported: crc32c and the other sums are, and pattern"
+            "the method {text} is not supported: use crc32c, another checksum or pattern"
         ))),
     }
 }
@@ -204,7 +206,10 @@ pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Wro
         "bw" => Quantity::Bandwidth,
         "lat" => Quantity::Latency,
         _ => {
-            return Err(format!("'{word}' is none of iops, bw, lat, and _slope behind them").into());
+            return Err(format!(
+                "unknown value '{word}': one of iops, iops_slope, bw, bw_slope, lat, lat_slope"
+            )
+            .into());
         }
     };
     let (below, percent) = match (limit.trim().strip_suffix('%'), of) {
@@ -212,13 +217,13 @@ pub fn steady(text: &str, kb: KbBase) -> Result<(Quantity, bool, f64, bool), Wro
         (None, Quantity::Iops) => (value::fraction(limit)?, false),
         (None, Quantity::Bandwidth) => (kb.size(limit)? as f64, false),
         (None, Quantity::Latency) => {
-            let why = format!("{text} is not supported: give the limit in percent");
+            let why = format!("{text} is not supported: set the limit in percent");
             return Err(Wrong::Unsupported(why));
         }
     };
     match below > 0.0 {
         true => Ok((of, slope, below, percent)),
-        false => Err("a limit is above 0".into()),
+        false => Err("the limit must be above 0".into()),
     }
 }
 
@@ -236,7 +241,7 @@ pub fn service(text: &str) -> Result<Service, Wrong> {
         }
         _ => {
             let words = "roundrobin, random, sequential, zipf, pareto, normal";
-            Err(format!("'{text}' is none of {words}").into())
+            Err(format!("unknown value '{text}': one of {words}").into())
         }
     }
 }
@@ -250,7 +255,9 @@ pub fn hint(text: Option<&str>) -> Result<Hint, Wrong> {
         Some("random") => Ok(Hint::Random),
         Some("sequential") => Ok(Hint::Sequential),
         Some(text @ "noreuse") => Err(Wrong::Unsupported(format!("{text} is not supported"))),
-        Some(text) => Err(format!("'{text}' is none of 0, 1, random, sequential").into()),
+        Some(text) => {
+            Err(format!("unknown value '{text}': one of 0, 1, random, sequential").into())
+        }
     }
 }
 
@@ -260,7 +267,7 @@ pub fn chunk(text: &str, kb: KbBase) -> Result<u32, Wrong> {
     match u32::try_from(bytes).ok().filter(|bytes| (512..=1 << 20).contains(bytes)) {
         Some(bytes) if bytes.is_multiple_of(512) => Ok(bytes),
         _ => {
-            let why = "512 to 1m, in whole 512 bytes, are";
+            let why = "use a multiple of 512, at most 1m";
             Err(Wrong::Unsupported(format!("a chunk of {text} is not supported: {why}")))
         }
     }
@@ -274,7 +281,7 @@ pub fn loops(text: &str) -> Result<u64, String> {
 /// Reads a number of 1 or more.
 pub fn at_least_one<T: TryFrom<u64> + PartialEq + Default>(text: &str) -> Result<T, String> {
     let number: T = value::number(text)?;
-    if number == T::default() { Err("at least 1 is wanted".to_owned()) } else { Ok(number) }
+    if number == T::default() { Err("must be at least 1".to_owned()) } else { Ok(number) }
 }
 
 pub(super) fn not_zero(bytes: u64) -> Result<u64, String> {

@@ -25,12 +25,12 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob, paths: &[String
         let (key, why) = match commands {
             true => {
                 let why = "io_uring_cmd sends NVMe commands to a generic character device: name \
-                           /dev/ngXnY, or take ioengine=io_uring for this one";
+                           /dev/ngXnY, or set ioengine=io_uring";
                 ("filename", format!("{other}: {why}"))
             }
             false => {
-                let why = "takes NVMe commands only: say ioengine=io_uring_cmd, or name the block \
-                           device, /dev/nvmeXnY";
+                let why = "accepts NVMe commands only: set ioengine=io_uring_cmd, or name the \
+                           block device, /dev/nvmeXnY";
                 ("ioengine", format!("{other} {why}"))
             }
         };
@@ -38,7 +38,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob, paths: &[String
         return None;
     }
     if commands && settings.durable && settings.mix.writes {
-        let why = "each write has FUA; with fio it says nothing to a character device";
+        let why = "each write has FUA; in fio the option has no effect on a character device";
         converter.note(job, "sync", Differs, why);
     }
     Some(())
@@ -92,7 +92,7 @@ mod test {
     fn each_engine_has_files_of_its_own() {
         for (words, why) in [
             ("filename=/dev/nvme0n1\nioengine=io_uring_cmd", "name /dev/ngXnY"),
-            ("filename=/dev/ng0n1\nioengine=io_uring", "say ioengine=io_uring_cmd"),
+            ("filename=/dev/ng0n1\nioengine=io_uring", "set ioengine=io_uring_cmd"),
             ("filename=/dev/ng0n1\nioengine=libaio", "/dev/nvmeXnY"),
         ] {
             let said = refused(&format!("[a]\n{words}\n"));

@@ -62,7 +62,7 @@ pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Co
         return Cow::Borrowed(job);
     }
     if read == 0.0 || write == 0.0 {
-        let why = "reads and writes both have a rate, or neither: write the rates of both";
+        let why = "set a rate for both reads and writes, or for neither";
         converter.refuse(job, key, why);
         return Cow::Borrowed(job);
     }
@@ -73,7 +73,8 @@ pub(super) fn by_rates<'a>(converter: &mut Converter<'_>, job: &'a FioJob) -> Co
     }
     for asked in ["rwmixread", "rwmixwrite"].into_iter().filter(|key| job.sets(key)) {
         let why = format!(
-            "{key} makes {percent:.4} % of the I/Os reads, as with fio while the volume keeps up"
+            "with {key}, {percent:.4} % of the I/Os are reads, as in fio while the volume \
+             sustains the rates"
         );
         converter.note(job, asked, Treatment::Differs, &why);
     }
@@ -115,7 +116,7 @@ pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) ->
     let settings = &job.settings;
     let arrivals = if settings.poisson { Arrivals::Poisson } else { Arrivals::Constant };
     if settings.rate_ios != [0; 3] && settings.rate_bytes != [0; 3] {
-        converter.refuse(job, "rate", "rate and rate_iops exclude each other");
+        converter.refuse(job, "rate", "rate and rate_iops cannot be combined");
     }
     let (key, rates) = rates(settings);
     let [read, write, trim] = rates.map(|rate| rate as f64);
@@ -131,10 +132,14 @@ pub(super) fn pacing(converter: &mut Converter<'_>, job: &FioJob, files: u32) ->
     // The rate is that of the job, over all its files.
     let per_second = whole / f64::from(files);
     if settings.depth_low > 0 {
-        converter.refuse(job, "iodepth_low", "with a rate I/Os begin by the clock");
+        converter.refuse(
+            job,
+            "iodepth_low",
+            "cannot be combined with a rate, whose clock starts the I/Os",
+        );
     }
     if settings.mix.trims && settings.mix.writes {
-        converter.refuse(job, key, "trims and writes in turn have no rate");
+        converter.refuse(job, key, "rw=trimwrite cannot be combined with a rate");
     }
     match key {
         "rate_iops" => Pacing::Ios { per_second, arrivals },
@@ -156,13 +161,15 @@ fn written(w: &Written<'_>, key: &str) -> Word {
         let (read, write) = (read.round(), (rate - read).round());
         let made = share([read, write], weights.map(|weight| 1.0 / weight));
         if read + write != rate || (made - percent).abs() > 1e-6 {
-            return Err(format!("{percent} % reads of a rate of {rate} are no two whole rates"));
+            return Err(format!(
+                "fio needs whole rates: {percent} % reads of a rate of {rate} are not"
+            ));
         }
         return word(format!("{read},{write}"));
     }
     match rate.fract() == 0.0 {
         true => word(rate),
-        false => Err(format!("a rate of {rate} is not fio's")),
+        false => Err(format!("fio needs whole rates: {rate} is not")),
     }
 }
 

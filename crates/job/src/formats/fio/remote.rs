@@ -50,31 +50,30 @@ pub(super) const ROWS: &[Row] = &[
     sets!("spdk_json_conf", connection.configuration, |v| Some(v.text()?.to_owned())),
     refused!(
         ["spdk_conf"],
-        "SPDK has given up this form: write it as JSON, and name that file by spdk_json_conf"
+        "SPDK removed this format: write the configuration as JSON and set spdk_json_conf"
     ),
     ignored!(
         ["mem_size_mb", "shm_id", "spdk_mem", "spdk_single_seg", "env_context"],
-        "buffers are in memory of our own"
+        "Drumfire allocates its own buffers"
     ),
-    ignored!(["spdk_rpc_listen_addr"], "nothing is asked of it while it runs"),
+    ignored!(["spdk_rpc_listen_addr"], "there is no SPDK RPC server"),
     ignored!(
         ["enable_sgl", "sge_size", "disable_pcie_sgl_merge"],
-        "how SPDK is told where data lie; what is sent is the same"
+        "affects how SPDK describes buffers; the commands are the same"
     ),
-    ignored!(["print_qid_mappings", "spdk_tracing", "log_flags"], "only about messages"),
-    ignored!(["enable_vmd"], "only about devices of PCIe"),
-    ignored!(["enable_interrupts"], "a worker polls first and sleeps where nothing comes"),
+    ignored!(["print_qid_mappings", "spdk_tracing", "log_flags"], "affects messages only"),
+    ignored!(["enable_vmd"], "affects PCIe devices only"),
+    ignored!(["enable_interrupts"], "a worker polls first and sleeps if nothing completes"),
     ignored!(
         ["arbitration_burst", "low_weight", "medium_weight", "high_weight", "wrr_priority"],
-        "it means something only beside enable_wrr=1"
+        "has an effect with enable_wrr=1 only"
     ),
-    refused!(["enable_wrr"], "queues have no priorities: take it away"),
-    refused!(["bit_bucket_data_len"], "reads bring all of their data: take it away"),
+    refused!(["enable_wrr"], "queues have no priorities: remove this option"),
+    refused!(["bit_bucket_data_len"], "reads transfer all of their data: remove this option"),
     refused!(["initial_zone_reset", "zone_append"], "zoned devices are not supported"),
     ignored!(
         ["pi_act", "pi_chk", "apptag", "apptag_mask", "md_per_io_size"],
-        "only about namespaces with protection information or metadata, which are refused when \
-         they are opened"
+        "affects only namespaces with protection information or metadata, which cannot be opened"
     ),
 ];
 
@@ -97,7 +96,7 @@ pub(super) fn check(converter: &mut Converter<'_>, job: &FioJob) {
     ];
     for (key, engine, whose) in of {
         if job.settings.engine != engine && job.sets(key) {
-            converter.refuse(job, key, &format!("only {whose} has it: take it away"));
+            converter.refuse(job, key, &format!("only {whose} has this option: remove it"));
         }
     }
 }
@@ -122,12 +121,12 @@ pub(super) fn storages(converter: &mut Converter<'_>, job: &FioJob) -> Option<Ve
         }
         let why = match job.settings.engine {
             Engine::Spdk => {
-                "spdk wants a volume: filename=trtype=TCP adrfam=IPv4 traddr=192.0.2.1 \
-                 trsvcid=4420 subnqn=NQN ns=1, or a URI behind the name of this file"
+                "spdk needs a volume: filename=trtype=TCP adrfam=IPv4 traddr=192.0.2.1 \
+                 trsvcid=4420 subnqn=NQN ns=1, or a URI after the name of this file"
             }
-            Engine::Bdev => "spdk_bdev wants a volume: filename=Nvme0n1, one of spdk_json_conf",
-            Engine::Nbd => "nbd wants a volume: uri=nbd://192.0.2.1/EXPORT",
-            _ => "libiscsi wants the URI of a volume",
+            Engine::Bdev => "spdk_bdev needs a volume: filename=Nvme0n1, one of spdk_json_conf",
+            Engine::Nbd => "nbd needs a volume: uri=nbd://192.0.2.1/EXPORT",
+            _ => "libiscsi needs the URI of a volume",
         };
         converter.refuse(job, named_by(job), why);
         return None;
@@ -167,15 +166,15 @@ fn by_identifier(
 ) -> Result<Storage, String> {
     let found = transport::parse(name)?;
     if !found.has_unit {
-        let why = "namespace 1 is meant; SPDK takes the first that is active";
+        let why = "namespace 1 is used; SPDK uses the first active namespace";
         converter.note(job, named_by(job), Differs, why);
     }
     if found.has_priority {
-        converter.note(job, named_by(job), Differs, "packets have no priority");
+        converter.note(job, named_by(job), Differs, "packets are sent without a priority");
     }
     if found.remote.target.is_empty() {
-        let why = "the only subsystem there is meant, whatever its name; of several SPDK takes \
-                   one, and here a subnqn is wanted: drumfire discover prints them";
+        let why = "the only subsystem of the target is used; SPDK picks one of several, where \
+                   Drumfire needs a subnqn: `drumfire discover` lists them";
         converter.note(job, named_by(job), Differs, why);
     }
     let connection = &job.settings.connection;
@@ -189,7 +188,7 @@ fn by_identifier(
 
 /// Returns the block devices of the configuration that a job names.
 fn bdevs(converter: &mut Converter<'_>, job: &FioJob) -> Result<Rc<Bdevs>, String> {
-    let wanted = "spdk_bdev wants spdk_json_conf=FILE, which says what its volumes are";
+    let wanted = "spdk_bdev needs spdk_json_conf=FILE, which configures its volumes";
     let path = job.settings.connection.configuration.as_ref().ok_or(wanted)?;
     if let Some(known) = converter.bdevs.get(path) {
         return Ok(Rc::clone(known));
@@ -199,7 +198,7 @@ fn bdevs(converter: &mut Converter<'_>, job: &FioJob) -> Result<Rc<Bdevs>, Strin
     let bdevs = Rc::new(Bdevs::parse(&text).map_err(|why| format!("{path}: {why}"))?);
     converter.bdevs.insert(path.clone(), Rc::clone(&bdevs));
     if !bdevs.left_out.is_empty() {
-        let why = format!("only about how SPDK works: {}", bdevs.left_out.join(", "));
+        let why = format!("affects SPDK itself only: {}", bdevs.left_out.join(", "));
         converter.note(job, "spdk_json_conf", Ignored, &why);
     }
     Ok(bdevs)
@@ -209,7 +208,7 @@ fn by_uri(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Result<Sto
     let initiator = job.settings.connection.initiator.as_deref();
     let (uri, has_login) = libiscsi(name, initiator)?;
     if has_login {
-        let why = "no name and secret are sent; fio reads them and does not send them either";
+        let why = "the user name and the secret are not sent, as in fio";
         converter.note(job, named_by(job), Ignored, why);
     }
     Ok(Storage::Uri(uri))
@@ -218,7 +217,7 @@ fn by_uri(converter: &mut Converter<'_>, job: &FioJob, name: &str) -> Result<Sto
 /// Reads a URI in libiscsi's syntax: a name and a secret may precede the host, and in the name of
 /// the target `%3A` is a colon. The second value is true if they do.
 pub(super) fn libiscsi(name: &str, initiator: Option<&str>) -> Result<(String, bool), String> {
-    let (scheme, rest) = name.split_once("://").ok_or("libiscsi wants the URI of a volume")?;
+    let (scheme, rest) = name.split_once("://").ok_or("libiscsi needs the URI of a volume")?;
     let (portal, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (login, portal) = portal.rsplit_once('@').unwrap_or(("", portal));
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -244,7 +243,9 @@ fn unescape(text: &str) -> Result<String, String> {
             Some(c) => plain.push(c),
             None => {
                 let digits: String = part.chars().take(2).collect();
-                return Err(format!("'%{digits}': write %3A for a colon, and no / or ?"));
+                return Err(format!(
+                    "'%{digits}' is not supported: use %3A for a colon, and no / or ?"
+                ));
             }
         }
         plain.push_str(&part[2..]);

@@ -67,23 +67,23 @@ const SAID_BY_TRACE: [&str; 24] = [
 ];
 /// Options that are incompatible with a trace, with the reason.
 const REFUSED: [(&str, &str); 14] = [
-    ("rate", "a trace has times of its own: replay_time_scale makes it faster"),
-    ("rate_iops", "a trace has times of its own: replay_time_scale makes it faster"),
-    ("thinktime", "a trace has pauses of its own"),
+    ("rate", "a trace has its own times: to change its speed set replay_time_scale"),
+    ("rate_iops", "a trace has its own times: to change its speed set replay_time_scale"),
+    ("thinktime", "a trace has its own pauses"),
     ("rate_min", NOT_STEERED),
     ("rate_iops_min", NOT_STEERED),
     ("max_latency", NOT_STEERED),
     ("latency_target", NOT_STEERED),
     ("flow", NOT_STEERED),
-    ("zonemode", "a trace has places of its own"),
-    ("sync", "a trace has flushes of its own"),
-    ("verify", "what a trace writes is not compared"),
-    ("verify_pattern", "what a trace writes is not compared"),
-    ("verify_only", "what a trace writes is not compared"),
-    ("directory", "a trace names its files with their folders"),
+    ("zonemode", "a trace has its own offsets"),
+    ("sync", "a trace has its own flushes"),
+    ("verify", "the writes of a trace cannot be verified"),
+    ("verify_pattern", "the writes of a trace cannot be verified"),
+    ("verify_only", "the writes of a trace cannot be verified"),
+    ("directory", "a trace contains the paths of its files"),
 ];
 
-const NOT_STEERED: &str = "a trace goes its way, which nothing steers";
+const NOT_STEERED: &str = "a trace is replayed without rate, latency and flow control";
 
 /// The options of traces.
 pub(super) const ROWS: &[Row] = &[
@@ -119,13 +119,13 @@ fn told(group: &Group) -> Option<String> {
         facts.push(all.to_string());
         facts.push(match (all.timed, seconds > 0.0) {
             (true, _) => format!("at the trace's times, {}", span(seconds)),
-            (false, true) => format!("with pauses, {} at least", span(seconds)),
-            (false, false) => "one after the other".to_owned(),
+            (false, true) => format!("with pauses, at least {}", span(seconds)),
+            (false, false) => "without pauses".to_owned(),
         });
     }
     let Replay { speed_percent, divide_by, align_bytes, skip, .. } = replay;
     if *speed_percent != 100 {
-        facts.push(format!("{speed_percent} % as fast"));
+        facts.push(format!("at {speed_percent} % of its speed"));
     }
     if *divide_by > 1 {
         facts.push(format!("offsets divided by {divide_by}"));
@@ -143,7 +143,7 @@ fn align(text: &str, kb: KbBase) -> Result<u64, String> {
     let bytes = kb.size(text)?;
     match bytes == 0 || (bytes.is_power_of_two() && bytes <= 1 << 31) {
         true => Ok(bytes),
-        false => Err(format!("{text} is no power of two, at most 2g")),
+        false => Err(format!("{text} must be a power of two, at most 2g")),
     }
 }
 
@@ -153,7 +153,7 @@ const SKIPS: [(&str, Skip); 4] =
 fn skip(text: &str) -> Result<Vec<Skip>, String> {
     let one = |word: &str| match SKIPS.iter().find(|(name, _)| *name == word.trim()) {
         Some((_, skip)) => Ok(*skip),
-        None => Err(format!("`{}`: read, write, trim or sync is skipped", word.trim())),
+        None => Err(format!("unknown value '{}': one of read, write, trim, sync", word.trim())),
     };
     text.split(',').map(one).collect()
 }
@@ -165,7 +165,7 @@ fn redirect(w: &Written<'_>) -> Word {
         [] => Ok(None),
         [one] => word(one),
         all if replay.trace().is_some_and(|trace| trace.facts().files == *all) => Ok(None),
-        _ => Err("several volumes of a trace are its own files".to_owned()),
+        _ => Err("fio replays a trace to its own files or to one file".to_owned()),
     }
 }
 
@@ -183,7 +183,7 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Result<Opti
         [] => return Ok(None),
         [file] if file != "-" => file.clone(),
         _ => {
-            let why = "name one file: each trace has a job of its own, and none comes from stdin";
+            let why = "name one file: each trace needs a separate job, and stdin is not supported";
             converter.refuse(job, "read_iolog", why);
             return Err(());
         }
@@ -210,7 +210,7 @@ pub(super) fn access(converter: &mut Converter<'_>, job: &FioJob) -> Result<Opti
 fn notes(converter: &mut Converter<'_>, job: &FioJob, replay: &Replay) {
     let settings = &job.settings;
     for key in SAID_BY_TRACE.into_iter().filter(|key| job.sets(key)) {
-        let why = "the trace says what is done and where, and it is replayed once";
+        let why = "the trace determines the I/Os, and is replayed once";
         converter.note(job, key, Ignored, why);
     }
     for (key, why) in REFUSED.into_iter().filter(|(key, _)| job.sets(key)) {
@@ -218,21 +218,25 @@ fn notes(converter: &mut Converter<'_>, job: &FioJob, replay: &Replay) {
     }
     let timed = replay.trace().is_some_and(|trace| trace.facts().timed);
     if timed {
-        let why = "each I/O is planned for its time in the trace, and its latency counts from \
-                   then; fio counts pauses from the start of the I/O before, so where the volume \
-                   is slow its replay takes longer";
+        let why = "each I/O is planned for its time in the trace, and its latency is measured \
+                   from then; fio counts pauses from the start of the previous I/O, so its replay \
+                   takes longer on a slow volume";
         converter.note(job, "read_iolog", Differs, why);
     }
     let waits = |facts: &Facts| !facts.timed && facts.length > Nanos(0);
     if replay.trace().is_some_and(|trace| waits(trace.facts())) {
-        let why = "waits count from the beginning of the job; fio's from its own start";
+        let why = "waits count from the start of the job; in fio from the start of fio";
         converter.note(job, "read_iolog", Differs, why);
     }
     if timed && settings.depth_low > 0 {
-        converter.refuse(job, "iodepth_low", "the trace says when I/Os begin");
+        converter.refuse(
+            job,
+            "iodepth_low",
+            "the trace determines when I/Os start: remove iodepth_low",
+        );
     }
     if timed && !replay.skip.is_empty() {
-        let why = "what is left keeps its times; fio leaves out the pauses before what is skipped";
+        let why = "the other I/Os retain their times; fio omits the pauses before skipped I/Os";
         converter.note(job, "replay_skip", Differs, why);
     }
 }
@@ -253,7 +257,7 @@ pub(super) fn place(
     let mut volumes = Vec::new();
     for name in names {
         if name.contains('?') {
-            converter.refuse(job, "read_iolog", &format!("{name}: no ? can stand in a name"));
+            converter.refuse(job, "read_iolog", &format!("{name}: file names cannot contain ?"));
             return None;
         }
         let storage = storage(converter, job, trace.facts(), name)?;
@@ -290,7 +294,7 @@ fn storage(
             Some(Storage::nothing(end.max(1).next_multiple_of(4096)))
         }
         Engine::Calls(_) => {
-            converter.refuse(job, "ioengine", "this engine replays no trace");
+            converter.refuse(job, "ioengine", "this engine cannot replay a trace");
             None
         }
         Engine::Remote | Engine::Spdk | Engine::Bdev | Engine::Nbd => {
@@ -320,7 +324,9 @@ fn storage(
             let lacks = !there && size.is_none() && options.volumes.is_empty();
             let storage = file(size);
             if lacks && !path.starts_with("/dev/") {
-                let why = format!("{path} is not there or does not open: make it, or say filesize");
+                let why = format!(
+                    "{path} does not exist or cannot be opened: create the file, or set filesize"
+                );
                 converter.refuse(job, "read_iolog", &why);
             }
             Some(storage)

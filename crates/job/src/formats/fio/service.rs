@@ -65,7 +65,7 @@ pub(super) fn striped(
     let several = access::size(settings).is_none() && settings.align_bytes == [None; 3];
     let least = Some(lengths::least(settings)).filter(|_| several && is_plain(settings));
     let Some(size) = one_size(settings).or(least) else {
-        let why = "over several files go I/Os without offset, holes and blockalign";
+        let why = "several files cannot be combined with offset, holes and blockalign";
         converter.refuse(job, "nrfiles", why);
         return None;
     };
@@ -78,12 +78,13 @@ pub(super) fn striped(
             (part, Some(walk(converter, job, &service, files, (part / size).max(1))))
         }
         (None, None) if settings.mix.random && !several => {
-            let why = "files come by chance, each as often, as their length is not known";
+            let why = "files are chosen at random, all equally often, because their size is \
+                       unknown";
             converter.note(job, "file_service_type", Differs, why);
             (size, None)
         }
         (None, None) => {
-            let why = "how long each file is, is not known: give a size";
+            let why = "the size of the files is unknown: set size";
             converter.refuse(job, "file_service_type", why);
             return None;
         }
@@ -102,7 +103,7 @@ fn service(converter: &mut Converter<'_>, job: &FioJob, files: u32) -> Service {
         // With one open file, the next one is opened when the last one is done.
         (Service::Turns(_), Some(1)) => Service::OneByOne,
         (service, Some(open)) if open < files && *service != Service::OneByOne => {
-            let why = "all files are open at once, and all take turns";
+            let why = "all files are open at once, and all are used";
             converter.note(job, "openfiles", Differs, why);
             service.clone()
         }
@@ -146,14 +147,15 @@ fn walk(
 
 fn by_law(converter: &mut Converter<'_>, job: &FioJob, law: &Distribution) -> Places {
     if matches!(law, Distribution::Zipf(_) | Distribution::Pareto(_)) {
-        let why = "the first file is the most popular; with fio its seed says which";
+        let why = "the first file is the most popular; in fio the seed determines which";
         converter.note(job, "file_service_type", Differs, why);
     }
     match law {
         Distribution::Zipf(exponent) => Places::Zipf { exponent: *exponent },
         Distribution::Pareto(hot) => Places::Pareto { hot: *hot },
         Distribution::Normal(percent) => {
-            let why = "the bell has the deviation of fio's, and no other shape at its ends";
+            let why = "a normal distribution with fio's standard deviation; fio's is a sum of \
+                       uniform numbers, with other tails";
             converter.note(job, "file_service_type", Differs, why);
             let added = percent / 12_f64.sqrt();
             Places::Normal { deviation_percent: BELL_PERCENT.hypot(added) }
@@ -219,9 +221,11 @@ mod test {
         assert_eq!(turns("rw=randread\nbsrange=1k-4k"), walk(1, None));
         assert_eq!(turns("bssplit=4k/50:16k/50\nfile_service_type=sequential"), walk(64, None));
         let reading = of(&format!("{FILES}rw=randrw\nbsrange=1k-4k\n"));
-        let said = |note: &&crate::formats::note::Note| note.why.contains("places of a file");
+        let said = |note: &&crate::formats::note::Note| note.why.contains("offsets of a file");
         assert_eq!(reading.notes_of(Differs).filter(said).count(), 1, "{:?}", reading.notes);
-        assert!(refused(&format!("{FILES}bsrange=1k-4k\noffset=4k\n")).contains("without offset"));
+        assert!(
+            refused(&format!("{FILES}bsrange=1k-4k\noffset=4k\n")).contains("combined with offset")
+        );
     }
 
     #[test]

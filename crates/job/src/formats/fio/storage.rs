@@ -66,8 +66,8 @@ pub(super) fn place(
     let files = if own_files { 1 } else { storages.len() as u32 };
     let together = service::together(settings, files);
     if files > 1 && !together {
-        let why = "a worker for each file with its part of the depth, one at least; fio goes from \
-                   file to file with one depth for all";
+        let why = "one worker per file, each with its part of the queue depth, at least 1; fio \
+                   visits the files with one queue depth for all";
         converter.note(job, "filename", Treatment::Differs, why);
     }
     let known = |(storage, uri): (&Storage, &String)| real_bytes(converter, job, storage, uri);
@@ -120,7 +120,7 @@ pub(super) fn storages(
         Engine::Nothing => {
             let start = if let Amount::Bytes(start) = offset { start } else { 0 };
             let Some(size) = extents::length(settings, 1, start, None) else {
-                converter.refuse(job, "size", "ioengine=null wants a size in bytes");
+                converter.refuse(job, "size", "ioengine=null needs a size in bytes");
                 return None;
             };
             Some((vec![Storage::nothing(size.saturating_add(start))], false))
@@ -179,7 +179,7 @@ fn polls(converter: &mut Converter<'_>, job: &FioJob, path: &str) -> bool {
     let fails = settings.engine == Engine::Kernel && settings.mix.reads;
     let polled = fails || (converter.options.polls)(path);
     if !polled {
-        let why = "the device has no poll queues: completions come by interrupts, as with fio";
+        let why = "the device has no poll queues: completions use interrupts, as in fio";
         converter.note(job, "hipri", Treatment::Differs, why);
     }
     polled
@@ -195,7 +195,7 @@ fn nowhere(
         if let Storage::File { path, size_bytes, .. } = storage
             && matches!(path.as_str(), "/dev/null" | "/dev/zero")
         {
-            let why = "answered at once and without a call of the kernel, as ioengine=null does";
+            let why = "completed at once without a system call, as by ioengine=null";
             converter.note(job, "filename", Treatment::Differs, why);
             *storage = Storage::nothing(size_bytes.unwrap_or(ENDLESS_BYTES));
         }
@@ -244,7 +244,7 @@ pub(super) fn names(
 ) -> Option<(Vec<String>, bool)> {
     let settings = &job.settings;
     if let Some(odd) = settings.files.iter().find(|name| name.contains('?')) {
-        converter.refuse(job, "filename", &format!("{odd}: no ? can stand in a name"));
+        converter.refuse(job, "filename", &format!("{odd}: file names cannot contain ?"));
         return None;
     }
     if !settings.files.is_empty() {
@@ -253,7 +253,7 @@ pub(super) fn names(
     // A format may name files that an earlier run has left.
     let sized = settings.size.is_some() || settings.file_size.is_some();
     if !sized && settings.name_format.is_none() {
-        converter.refuse(job, "filename", "no file is named, and no size to make one of");
+        converter.refuse(job, "filename", "neither a file nor a size: set filename or size");
         return None;
     }
     let format = settings.name_format.as_deref().unwrap_or(NAME_FORMAT);
@@ -261,7 +261,7 @@ pub(super) fn names(
     let of_job = has("$jobname");
     let odd = format.contains('?') || of_job && job.section.contains(['/', '?']);
     if odd {
-        converter.refuse(job, "name", "no / and ? can stand in the name of a file");
+        converter.refuse(job, "name", "file names cannot contain / or ?");
         return None;
     }
     // The m-th file of the n-th clone is named NAME.n.m, as in fio.
@@ -272,7 +272,7 @@ pub(super) fn names(
         made_up(format, &job.section, clone, &file)
     };
     if !has("$jobnum") && settings.clones > 1 && clones.start == 0 {
-        let why = "all clones work on the same files; of fio's only the first does";
+        let why = "all clones use the same files; in fio only the first clone does";
         converter.note(job, "filename_format", Treatment::Differs, why);
     }
     // Without `$jobnum` all clones have the same files, and without `$filenum` all files are one.

@@ -210,7 +210,7 @@ fn any_length_goes_through_the_page_cache() {
     assert_eq!(volume("bs=4k\noffset=100"), "file:any byte of a.0.0?size=23068772&direct=false");
     assert_eq!(volume("bs=2300\ndirect=1"), "file:a.0.0?size=23068672&direct=true");
     let said = refused("[a]\nsize=1m\nbs=100\nverify=md5\n");
-    assert!(said.contains("x.fio:3: `bs=100`: what is verified has whole sectors"), "{said}");
+    assert!(said.contains("x.fio:3: `bs=100`: verify needs block sizes"), "{said}");
 }
 
 #[test]
@@ -282,7 +282,9 @@ fn the_page_cache_is_treated_as_by_fio() {
 fn without_a_runtime_a_job_ends_by_its_size() {
     let reading = of("[a]\nioengine=null\nsize=1m\ntime_based\n");
     assert!(
-        reading.notes_of(Treatment::Ignored).any(|note| note.to_string().contains("no runtime"))
+        reading
+            .notes_of(Treatment::Ignored)
+            .any(|note| note.to_string().contains("without a runtime"))
     );
     let job = reading.job.expect("it is run");
     assert_eq!(job.steps[0].groups[0].workload.limit_bytes, Some(1 << 20));
@@ -380,21 +382,21 @@ fn polls_where_fio_does() {
 #[test]
 fn what_would_not_be_as_it_stands_is_named() {
     for (words, line, part) in [
-        ("ioengine=libpmem\nfilename=/dev/a", 7, "pages that are touched"),
+        ("ioengine=libpmem\nfilename=/dev/a", 7, "memory accesses"),
         ("ioengine=rdma", 7, "the engine rdma is not supported"),
         ("verify=crc8\nrw=randtrim", 7, "the method crc8"),
-        ("rw=trimwrite\nbs=4k,8k,4k", 8, "as long as what is written"),
-        ("rw=trimwrite\nrate_iops=5", 8, "trims and writes in turn"),
+        ("rw=trimwrite\nbs=4k,8k,4k", 8, "the same block size"),
+        ("rw=trimwrite\nrate_iops=5", 8, "rw=trimwrite cannot be combined"),
         ("rw=trimwrite\nverify=crc32c", 8, "trims are not verified"),
         ("verify=pattern", 7, "a verify_pattern is missing"),
-        ("verify_only", 7, "wants a verify"),
-        ("rw=randrw\nverify=md5\nverify_only=1", 9, "beside reads is not known"),
+        ("verify_only", 7, "verify_only needs verify"),
+        ("rw=randrw\nverify=md5\nverify_only=1", 9, "a mix of reads and writes"),
         ("rw=write\nverify=md5\nverify_only=1", 9, "a job that ends by its size"),
-        ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "one size"),
-        ("no_such_option=1", 7, "not an option"),
-        ("rw=randrw\nrate_iops=100,", 8, "both have a rate, or neither"),
+        ("rw=randwrite\nbs=4k,8k\nbssplit=4k:8k\nverify_pattern=%o", 10, "a single I/O size"),
+        ("no_such_option=1", 7, "unknown fio option"),
+        ("rw=randrw\nrate_iops=100,", 8, "for both reads and writes, or for neither"),
         ("flow_watermark=5", 7, "no longer"),
-        ("nrfiles=2\noffset=4k\nrw=rw\nioengine=psync", 7, "I/Os without offset"),
+        ("nrfiles=2\noffset=4k\nrw=rw\nioengine=psync", 7, "cannot be combined with offset"),
     ] {
         // Verified data need a volume that stores them.
         let stored = NULL.replace("ioengine=null", "filename=/dev/x");
@@ -408,27 +410,27 @@ fn what_would_not_be_as_it_stands_is_named() {
     assert_eq!(reading.notes_of(Treatment::Ignored).count(), 2);
     assert!(reading.job.is_some());
     let nobody = refused(&format!("{NULL}[a]\n[b]\nwait_for=c\n"));
-    assert!(nobody.contains("x.fio:8: `wait_for=c`: no job before it is called c"), "{nobody}");
+    assert!(nobody.contains("x.fio:8: `wait_for=c`: no earlier job is named c"), "{nobody}");
     let node = refused(&format!("{NULL}[a]\nnuma_cpu_nodes=0,7\n"));
-    assert!(node.contains("no processors of a node 7"), "{node}");
+    assert!(node.contains("no CPUs on NUMA node 7"), "{node}");
 }
 
 #[test]
 fn what_cannot_be_read_names_its_line() {
     for (text, part) in [
-        ("rw=read\n", "x.fio:1: `rw=read`: a setting outside"),
+        ("rw=read\n", "x.fio:1: `rw=read`: option outside"),
         ("[a\n", "[NAME]"),
         ("[a]\n=4\n", "x.fio:2: `=4`"),
         ("[a]\nbs=4q\n", "x.fio:2: `bs=4q`: '4q' is not a size"),
-        ("[a]\nrw=sideways\n", "'sideways' is none of read"),
+        ("[a]\nrw=sideways\n", "unknown value 'sideways': one of read"),
         ("[a]\ninclude more.fio\n", "cannot read more.fio"),
-        ("[a]\nfilename=${DISK}\n", "the variable DISK is not set"),
-        ("[a]\nsize=8*$mb_memory/0\n", "cannot be calculated"),
+        ("[a]\nfilename=${DISK}\n", "the environment variable DISK is not set"),
+        ("[a]\nsize=8*$mb_memory/0\n", "is not a valid expression"),
         ("[global]\nbs=4k\n", "no job"),
         ("", "no job"),
         ("[a]\niodepth=0\n", "at least 1"),
         ("[a]\nbs\n", "a value is missing"),
-        ("[a]\nbuffer_pattern=%o\n", "x.fio:2: `buffer_pattern=%o`: %o stands in a verify"),
+        ("[a]\nbuffer_pattern=%o\n", "x.fio:2: `buffer_pattern=%o`: %o is valid in verify"),
         ("[a]\nverify_pattern=abcd\n", "'abcd' is not part of a pattern"),
         ("[a]\nverify_pattern='none'\n", "cannot read none"),
     ] {

@@ -64,22 +64,25 @@ impl Steps {
             (true, _) => open.step.steady = steady,
             (false, true) => {}
             (false, false) => {
-                let why =
-                    "jobs that run together have the same steadystate; part them with stonewall";
+                let why = "concurrent jobs need the same steadystate: separate them with stonewall";
                 converter.refuse(job, "steadystate", why);
             }
         }
         let several = !open.spans.is_empty() || settings.clones > 1;
         if steady.is_some() && several && !settings.grouped {
-            let why = "all jobs up to the next stonewall are looked at together";
+            let why = "all jobs up to the next stonewall are evaluated together";
             converter.note(job, "steadystate", Treatment::Differs, why);
         }
         if steady.is_some() && settings.end_flush && settings.mix.writes {
-            converter.refuse(job, "steadystate", "a flush at the end beside it is not supported");
+            converter.refuse(
+                job,
+                "steadystate",
+                "cannot be combined with a flush at the end, end_fsync or fsync_on_close",
+            );
         }
         if settings.delay_us != (0, 0) && !first {
-            let why = "the delay counts from the end of the jobs before it; fio's counts from its \
-                       own start";
+            let why = "the delay counts from the end of the previous jobs; in fio from the start \
+                       of fio";
             converter.note(job, "startdelay", Treatment::Differs, why);
         }
         let (after, from) = open.after(converter, job, first && !left_out);
@@ -168,7 +171,7 @@ impl Open {
             Some(end) => (name.clone(), end),
             None => {
                 if first {
-                    let why = format!("no job before it is called {name}");
+                    let why = format!("no earlier job is named {name}");
                     converter.refuse(job, "wait_for", &why);
                 }
                 (String::new(), 0.0)

@@ -9,7 +9,7 @@ pub fn told(name: &str, job: &JobSpec) -> Vec<String> {
     let steps = job.steps.len();
     let (s, seed) = (if steps == 1 { "" } else { "s" }, job.seed);
     let mut text = vec![match steps {
-        0 => format!("{name} creates files and runs nothing"),
+        0 => format!("{name} only creates files"),
         _ => format!("{name} runs {steps} step{s} with seed {seed}"),
     }];
     for (number, step) in (1..).zip(&job.steps) {
@@ -26,7 +26,7 @@ fn length(step: &Step) -> String {
         limit_bytes.is_some() || limit_ios.is_some() || access.trace.is_some()
     };
     let ends = match step.groups.iter().all(limited) {
-        true => " at most, until all is done",
+        true => " at most, until all I/O is done",
         false => "",
     };
     let others = option::all().filter_map(|row| match row.tells {
@@ -79,7 +79,7 @@ fn tell(text: &mut Vec<String>, group: &Group) {
 fn names(volumes: &[String]) -> String {
     match volumes {
         [first, second, .., last] if volumes.len() > 8 => {
-            format!("{first}, {second} and so on to {last}, {} in all", volumes.len())
+            format!("{first}, {second}, … {last} ({} volumes)", volumes.len())
         }
         _ => volumes.join(", "),
     }

@@ -46,7 +46,7 @@ pub(super) fn identify(words: &Words<'_>) -> Result<Identifier, String> {
     check_transport(words.transport)?;
     check_host(words.host, words.family)?;
     let port = match words.port {
-        "" => return Err("the port is missing: give trsvcid=4420".to_owned()),
+        "" => return Err("the port is missing: set trsvcid=4420".to_owned()),
         port => port.parse().ok().filter(|port| *port > 0),
     };
     let port = port.ok_or_else(|| format!("trsvcid={} is not a port, 1 to 65535", words.port))?;
@@ -54,7 +54,8 @@ pub(super) fn identify(words: &Words<'_>) -> Result<Identifier, String> {
         "" => Some(1),
         unit => unit.parse().ok().filter(|unit| (1..=UNIT_MAX).contains(unit)),
     };
-    let unit = unit.ok_or_else(|| format!("ns={}: namespaces have numbers from 1", words.unit))?;
+    let unit =
+        unit.ok_or_else(|| format!("ns={} is not a namespace ID, 1 to {UNIT_MAX}", words.unit))?;
     for (key, name) in [("subnqn", words.target), ("hostnqn", words.initiator)] {
         if name.len() > NAME_MAX_BYTES {
             return Err(format!("{key} has more than {NAME_MAX_BYTES} bytes"));
@@ -96,8 +97,8 @@ fn split(text: &str) -> Result<Words<'_>, String> {
             "hostaddr" | "hostsvcid" | "alt_traddr" => continue,
             _ => {
                 return Err(format!(
-                    "'{key}' is none of trtype, adrfam, traddr, trsvcid, subnqn, ns, hostnqn, \
-                     priority"
+                    "unknown key '{key}': one of trtype, adrfam, traddr, trsvcid, subnqn, ns, \
+                     hostnqn, priority"
                 ));
             }
         };
@@ -111,23 +112,23 @@ fn check_transport(transport: &str) -> Result<(), String> {
         "TCP" => Ok(()),
         // SPDK's default is PCIe.
         "" | "PCIE" => {
-            Err("trtype=PCIe is a device of this host that SPDK takes from the kernel: \
-                            leave it there, and name /dev/nvme0n1 with ioengine=io_uring"
+            Err("trtype=PCIe is a device of this host, detached from the kernel: leave the device \
+                 attached, and name /dev/nvme0n1 with ioengine=io_uring"
                 .to_owned())
         }
-        _ => Err(format!("trtype={transport} is not spoken here: TCP is")),
+        _ => Err(format!("trtype={transport} is not supported: use TCP")),
     }
 }
 
 fn check_host(host: &str, family: &str) -> Result<(), String> {
     if host.is_empty() {
-        return Err("the address of the host is missing: give traddr=192.0.2.1".to_owned());
+        return Err("the host address is missing: set traddr=192.0.2.1".to_owned());
     }
     if host.len() > HOST_MAX_BYTES {
         return Err(format!("traddr has more than {HOST_MAX_BYTES} bytes"));
     }
     if host.contains(['/', '?', '@', '[', ']']) {
-        return Err(format!("traddr={host} is neither an address nor the name of a host"));
+        return Err(format!("traddr={host} is neither an IP address nor a host name"));
     }
     let (v4, v6) = (host.parse::<Ipv4Addr>().is_ok(), host.parse::<Ipv6Addr>().is_ok());
     if host.contains(':') && !v6 {
@@ -137,8 +138,8 @@ fn check_host(host: &str, family: &str) -> Result<(), String> {
         "" => Ok(()),
         "ipv4" if !v6 => Ok(()),
         "ipv6" if !v4 => Ok(()),
-        "ipv4" | "ipv6" => Err(format!("traddr={host} is none of adrfam={family}")),
-        _ => Err(format!("adrfam={family} does not go with TCP: IPv4 and IPv6 do")),
+        "ipv4" | "ipv6" => Err(format!("traddr={host} is not an address of adrfam={family}")),
+        _ => Err(format!("adrfam={family} is not supported for TCP: use IPv4 or IPv6")),
     }
 }
 
@@ -157,7 +158,9 @@ pub fn write(remote: &Remote) -> Result<String, String> {
         Remote { header_digest: false, data_digest: false, initiator: None, ..remote.clone() };
     match read == Ok(plain) {
         true => Ok(text),
-        false => Err(format!("{target} on {host} cannot stand in a filename of ioengine=spdk")),
+        false => {
+            Err(format!("{target} on {host} cannot be written as a filename of ioengine=spdk"))
+        }
     }
 }
 
@@ -195,7 +198,7 @@ mod test {
         let written = write(&few.remote).unwrap();
         assert_eq!(written, "trtype=TCP adrfam=IPv6 traddr=::1 trsvcid=1 ns=1");
         let odd = Remote { target: "a b".to_owned(), ..few.remote };
-        assert!(write(&odd).unwrap_err().contains("cannot stand"));
+        assert!(write(&odd).unwrap_err().contains("cannot be written"));
     }
 
     #[test]
@@ -206,25 +209,25 @@ mod test {
             (String::new(), "trtype=PCIe"),
             ("traddr=0000.04.00.0 ns=1".to_owned(), "/dev/nvme0n1"),
             (with("trtype=PCIe"), "/dev/nvme0n1"),
-            (with("trtype=RDMA"), "trtype=RDMA is not spoken here"),
-            (with("trtype=FC"), "TCP is"),
+            (with("trtype=RDMA"), "trtype=RDMA is not supported"),
+            (with("trtype=FC"), "use TCP"),
             (with("traddr="), "'traddr=' is not KEY=VALUE"),
-            ("trtype=TCP trsvcid=1".to_owned(), "address of the host is missing"),
+            ("trtype=TCP trsvcid=1".to_owned(), "host address is missing"),
             ("trtype=TCP traddr=h".to_owned(), "port is missing"),
             (with(&format!("traddr={long}")), "256 bytes"),
             (with("traddr=a:b"), "not an IPv6 address"),
-            (with("traddr=[::1]"), "neither an address"),
-            (with("traddr=::1"), "none of adrfam=IPv4"),
-            (with("adrfam=ipv6"), "none of adrfam=ipv6"),
-            (with("adrfam=IB"), "does not go with TCP"),
+            (with("traddr=[::1]"), "neither an IP address"),
+            (with("traddr=::1"), "not an address of adrfam=IPv4"),
+            (with("adrfam=ipv6"), "not an address of adrfam=ipv6"),
+            (with("adrfam=IB"), "not supported for TCP"),
             (with("trsvcid=99999"), "not a port"),
             (with("trsvcid=0"), "not a port"),
-            (with("ns=0"), "from 1"),
-            (with("ns=4294967295"), "from 1"),
-            (with("ns=one"), "from 1"),
+            (with("ns=0"), "1 to 4294967294"),
+            (with("ns=4294967295"), "1 to 4294967294"),
+            (with("ns=one"), "1 to 4294967294"),
             (with(&format!("subnqn={long}")), "223 bytes"),
             (with(&format!("hostnqn={long}")), "223 bytes"),
-            (with("subqn=nqn.x"), "'subqn' is none of"),
+            (with("subqn=nqn.x"), "unknown key 'subqn'"),
             ("cnode1 ns=1".to_owned(), "written \\:"),
         ] {
             let why = parse(&text).unwrap_err();

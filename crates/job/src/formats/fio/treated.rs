@@ -52,7 +52,7 @@ pub(super) fn unless_off(
     value: Option<&str>,
     on: (Treatment, &'static str),
 ) -> (Treatment, &'static str) {
-    if is_off(value) { (Ignored, "off, as by default") } else { on }
+    if is_off(value) { (Ignored, "off, the default") } else { on }
 }
 
 fn is_off(value: Option<&str>) -> bool {
@@ -69,24 +69,24 @@ pub(super) const ROWS: &[Row] = &[
     ignored!(["clocksource", "gtod_cpu", "job_start_clock_id"], ONE_CLOCK),
     ignored!(["clocksource_check"], alone, ONE_CLOCK),
     ignored!(["significant_figures"], SHOWN),
-    ignored!(["cmd_type"], OneOf(&["nvme"]), "the only kind of commands that io_uring_cmd sends")
+    ignored!(["cmd_type"], OneOf(&["nvme"]), "the only command type of io_uring_cmd")
         .writes(|w| word_if(w.way.engine == "io_uring_cmd", "nvme")),
     Row::leaves(&["stats"], false, Switch, |value| match is_off(value) {
-        true => (Differs, "it stands in the result like any other job"),
-        false => (Ignored, "on, as by default"),
+        true => (Differs, "the job is in the result like any other"),
+        false => (Ignored, "on, the default"),
     }),
     ignored!(["unit_base"], OneOf(&["0", "1", "8"]), SHOWN),
     ignored!(
         ["log_entries", "log_compression", "log_compression_cpus"],
-        "logs are written as they come; little of them is kept in memory"
+        "log lines are written continuously, with little buffering"
     ),
-    ignored!(["bwavgtime", "iopsavgtime"], "every second is kept in the result"),
+    ignored!(["bwavgtime", "iopsavgtime"], "the result contains every second"),
     // SPDK's plugin accepts no job without it.
     ignored!(["thread|threads"], alone, "workers are threads")
         .writes(|w| word_if(w.way.engine == "spdk", 1)),
     ignored!(
         ["mem|iomem", "iomem_align|mem_align", "hugepage-size"],
-        "buffers are aligned and of one piece"
+        "buffers are aligned and contiguous"
     ),
     ignored!(
         [
@@ -94,12 +94,12 @@ pub(super) const ROWS: &[Row] = &[
             "iodepth_batch_complete_min|iodepth_batch_complete",
             "iodepth_batch_complete_max"
         ],
-        "what is ready is submitted and taken in one go; the depth stays as asked"
+        "all ready I/Os are submitted and reaped in one batch; the queue depth is as configured"
     ),
     ignored!(
         ["fixedbufs", "registerfiles", "nonvectored", "userspace_reap"],
         alone,
-        "how I/Os get into the kernel is decided here"
+        "Drumfire chooses how I/Os are submitted"
     ),
     ignored!(
         ["create_serialize", "create_fsync", "create_on_open", "allow_mounted_write", "overwrite"],
@@ -110,9 +110,9 @@ pub(super) const ROWS: &[Row] = &[
     ignored!(["filetype", "unique_filename"], FILES),
     ignored!(
         ["experimental_verify"],
-        "what was written is known either way: nothing is drawn again"
+        "written blocks are recorded: no offsets are generated a second time"
     ),
-    ignored!(["rwmixcycle"], "fio has given it up: what comes next is drawn for each I/O"),
+    ignored!(["rwmixcycle"], "fio removed this option: the direction is drawn for each I/O"),
     ignored!(["random_generator"], OneOf(&["tausworthe", "lfsr", "tausworthe64"]), DRAWN),
     ignored!(["softrandommap"], Switch, DRAWN),
     ignored!(["verify_fatal", "verify_dump"], Switch, FIRST),
@@ -120,39 +120,39 @@ pub(super) const ROWS: &[Row] = &[
         ["verify_async", "verify_async_cpus", "verifysort", "verifysort_nr", "verify_state_save"],
         FIRST
     ),
-    ignored!(["verify_write_sequence", "verify_header_seed"], "stamps are our own"),
-    ignored!(["comm", "error_dump"], "only about messages"),
-    ignored!(["cpus_allowed_policy"], "workers are dealt out to the processors in turn"),
+    ignored!(["verify_write_sequence", "verify_header_seed"], "stamps have Drumfire's format"),
+    ignored!(["comm", "error_dump"], "affects messages only"),
+    ignored!(["cpus_allowed_policy"], "workers are distributed over the CPUs in turn"),
     ignored!(
         ["read_iolog_chunked"],
-        "a trace is packed in memory, in fewer bytes than its file has"
+        "a trace is loaded as a whole, packed to less than the size of its file"
     ),
-    ignored!(["cpumode"], "the processor is busy whatever it calculates"),
-    ignored!(["io_submit_mode"], "a rate is kept whatever completes; no thread is needed"),
-    differs!(["log_prio"], false, Switch, "priorities are not changed: the column says 0"),
-    differs!(["log_issue_time"], "logs have the columns of fio 3.33: this one is not among them"),
+    ignored!(["cpumode"], "the CPU is busy whichever instructions it runs"),
+    ignored!(["io_submit_mode"], "a rate does not depend on completions, without a submit thread"),
+    differs!(["log_prio"], false, Switch, "I/O priorities are not set: the column is 0"),
+    differs!(["log_issue_time"], "logs have the columns of fio 3.33, without this one"),
     differs!(
         ["slat_percentiles"],
         false,
         Switch,
-        "submission is not measured apart: slat_ns has no percentiles"
+        "submission is not measured separately: slat_ns has no percentiles"
     ),
     differs!(["log_store_compressed"], "logs are plain text"),
     differs!(
         ["log_unix_epoch", "log_alternate_epoch", "log_alternate_epoch_clock_id"],
-        "times in logs count from the beginning of the job"
+        "times in logs count from the start of the job"
     ),
     differs!(
         ["force_async"],
         true,
         Anything,
-        "no I/O is given to threads of the kernel by force; those that wait are"
+        "the kernel uses its worker threads only for I/Os that block"
     ),
-    differs!(["unlink_each_loop"], false, Switch, "files stay until the run is over"),
-    differs!(["sqthread_poll_cpu"], "the kernel chooses the processor of its polling thread"),
+    differs!(["unlink_each_loop"], false, Switch, "files remain until the end of the run"),
+    differs!(["sqthread_poll_cpu"], "the kernel chooses the CPU of its polling thread"),
     Row::leaves(&["randrepeat", "allrandrepeat"], false, Switch, |value| match is_off(value) {
-        true => (Differs, "runs repeat; give another --seed for another order"),
-        false => (Ignored, "equal seeds make equal runs"),
+        true => (Differs, "runs are repeatable: for another order set another --seed"),
+        false => (Ignored, "runs with the same seed are identical"),
     }),
     Row::leaves(&["continue_on_error"], false, Anything, |value| match is_off(value) {
         true => (Differs, ERRORS),
@@ -169,74 +169,74 @@ pub(super) const ROWS: &[Row] = &[
     always_differs!(
         ["uid", "gid"],
         Anything,
-        "the run keeps the user and the group that it was begun by"
+        "the user and the group of the process are not changed"
     ),
-    differs!(["lockmem"], "no memory is taken from the host"),
+    differs!(["lockmem"], "no memory is locked"),
     differs!(["lockfile"], "files are not locked: workers do not wait for each other"),
     always_differs!(
         ["ioscheduler"],
         Anything,
-        "the scheduler of a device stays as it is: set it before"
+        "the I/O scheduler is not changed: set it before the run"
     ),
     differs!(
         ["exitall_on_error"],
         true,
         Anything,
-        "errors are counted, and the run goes on; a job that ends because of a rate or a latency \
-         leaves the others going"
+        "errors are counted, and the run continues; a job that ends at its rate or latency limit \
+         does not end the others"
     ),
     Row::leaves(&["exit_what"], false, Anything, |value| match value {
-        Some("all") => (Differs, "jobs behind a stonewall are run all the same"),
+        Some("all") => (Differs, "jobs after a stonewall still run"),
         _ => (Ignored, "the jobs up to the next stonewall end together"),
     }),
     Row::leaves(&["numa_mem_policy"], false, Anything, |value| match value {
         Some("default" | "local") => (Ignored, NEAR),
         _ => (Differs, NEAR),
     }),
-    ignored!(["dedupe_global"], "duplicates are those of all jobs"),
+    ignored!(["dedupe_global"], "duplicates are shared by all jobs"),
     ignored!(["serialize_overlap"], "verified writes that overlap wait for each other"),
-    always_differs!(["verify_interval"], Size, "our own stamps stand in each 512 bytes"),
+    always_differs!(["verify_interval"], Size, "Drumfire's stamps are in every 512 bytes"),
     always_differs!(
         ["verify_offset"],
         Size,
-        "our own stamps stand at the beginning of each 512 bytes"
+        "Drumfire's stamps are at the start of every 512 bytes"
     ),
-    ignored!(["verify_backlog_batch"], "a backlog is read as a whole"),
+    ignored!(["verify_backlog_batch"], "a backlog is read back as a whole"),
     refused!(
         ["merge_blktrace_file", "merge_blktrace_scalars", "merge_blktrace_iters"],
-        "binary traces of blktrace are not read"
+        "binary blktrace files are not supported"
     ),
-    refused!(["ignore_zone_limits"], "limits are those of the device: take it away"),
+    refused!(["ignore_zone_limits"], "the zone limits of the device apply: remove this option"),
     refused!(
         ["directory_count", "opendir"],
-        "a worker drives one volume: name each file in a job of its own"
+        "a worker uses one volume: use a separate job for each file"
     ),
     always_differs!(
         ["sync_file_range"],
         Anything,
-        "the kernel writes back when it likes: no range is begun before"
+        "the kernel decides when to write back dirty pages"
     ),
+    refused!(["write_barrier", "end_syncfs"], "not supported: use fsync=N or end_fsync"),
     refused!(
-        ["write_barrier", "end_syncfs"],
-        "flushes come after so many writes or at the end: use fsync=N or end_fsync"
+        ["cgroup", "cgroup_weight", "cgroup_nodelete"],
+        "cgroups are not changed: remove this option"
     ),
-    refused!(["cgroup", "cgroup_weight", "cgroup_nodelete"], "control groups are not changed"),
     always_differs!(
         ["exec_prerun", "exec_postrun"],
         Anything,
-        "once for all clones, before or behind all jobs up to the next stonewall"
+        "runs once for all clones, before or after all jobs up to the next stonewall"
     ),
-    refused!(["profile"], "profiles are not known here: name the options"),
+    refused!(["profile"], "profiles are not supported: set the options"),
     refused!(
         ["verify_pattern_interval", "verify_state_load", "verify_policy"],
-        "stamps are our own: take it away"
+        "stamps have Drumfire's format: remove this option"
     ),
     refused!(
         ["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch", "num_range"],
-        "trims are a job of their own: use rw=randtrim"
+        "trims need a separate job: use rw=randtrim"
     ),
-    refused!(["flow_watermark"], "fio knows it no longer: take it away"),
-    refused!(["thinkcycles"], "cycles differ from processor to processor: use thinktime_spin"),
+    refused!(["flow_watermark"], "fio no longer has this option: remove it"),
+    refused!(["thinkcycles"], "cycles differ between CPUs: use thinktime_spin"),
     refused!(
         [
             "fdp",
@@ -249,22 +249,22 @@ pub(super) const ROWS: &[Row] = &[
             "atomic",
             "zero_write"
         ],
-        "this kind of command is not sent"
+        "this kind of command is not supported"
     ),
     refused!(["sprandom", "random_sequence_stride"], "not supported"),
-    refused!(["exit_on_io_done"], "the job ends by its runtime: give it that of the others"),
-    refused!(["ramp_size"], "not supported: give a ramp_time"),
+    refused!(["exit_on_io_done"], "not supported: set the same runtime for all jobs"),
+    refused!(["ramp_size"], "not supported: set ramp_time"),
 ];
 
 const ALLOCATIONS: [&str; 7] = ["none", "native", "posix", "keep", "truncate", "0", "1"];
-const DRAWN: &str = "places are drawn without memory and without skew";
-const ERRORS: &str = "errors are counted, and the run goes on";
-const FILES: &str = "how files come about; the volume is one";
-const FIRST: &str = "the first wrong byte ends the run and is named";
-const NEAR: &str = "buffers lie beside the processor that uses them";
+const DRAWN: &str = "random offsets are unbiased and need no memory";
+const ERRORS: &str = "errors are counted, and the run continues";
+const FILES: &str = "affects how files are created, not the I/Os";
+const FIRST: &str = "the first miscompare ends the run and is reported";
+const NEAR: &str = "buffers are on the NUMA node of the CPU that uses them";
 const ONE_CLOCK: &str = "every latency is measured, with one clock";
-const PRIORITIES: &str = "priorities are not changed: its I/Os come as those of any other program";
-const SHOWN: &str = "only shown; the result has the whole histogram";
+const PRIORITIES: &str = "I/O priorities are not set";
+const SHOWN: &str = "affects the output only; the result has the whole histogram";
 
 #[cfg(test)]
 mod test {

@@ -50,7 +50,7 @@ impl KbBase {
         let lower = text.to_ascii_lowercase();
         let (number, suffix) = digits(&lower).ok_or_else(wrong)?;
         if suffix.starts_with([' ', '\t']) {
-            let why = "no blank before the suffix: fio would leave the suffix out";
+            let why = "write the suffix without a space: fio would ignore it";
             return Err(format!("'{text}': {why}"));
         }
         let (power, other) = match suffix {
@@ -65,11 +65,11 @@ impl KbBase {
             "gib" => (3, true),
             "tib" => (4, true),
             "pib" => (5, true),
-            "z" => return Err(format!("{text}: sizes in zones is not supported")),
+            "z" => return Err(format!("{text}: sizes in zones are not supported")),
             _ => return Err(wrong()),
         };
         let base = if other { 2024 - self.0 } else { self.0 };
-        number.checked_mul(base.pow(power)).ok_or_else(|| format!("'{text}' is beyond 64 bits"))
+        number.checked_mul(base.pow(power)).ok_or_else(|| format!("'{text}' exceeds 64 bits"))
     }
 
     /// Reads a size or a percentage: `50%`.
@@ -80,7 +80,9 @@ impl KbBase {
             return self.size(text).map(Amount::Bytes);
         }
         let percent = percent.trim().parse().ok().filter(|percent| *percent <= 100);
-        percent.map(Amount::Percent).ok_or_else(|| format!("'{text}' is not 0 to 100 percent"))
+        percent
+            .map(Amount::Percent)
+            .ok_or_else(|| format!("'{text}' is out of range: 0 to 100 percent"))
     }
 
     /// Reads `MIN-MAX` or `MIN:MAX`, in either order.
@@ -105,14 +107,14 @@ fn digits(text: &str) -> Option<(u64, &str)> {
 /// Reads a whole number; suffixes are allowed as in sizes, since fio allows them.
 pub fn number<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     let value = KbBase::default().size(text).map_err(|_| format!("'{text}' is not a number"))?;
-    T::try_from(value).map_err(|_| format!("{value} is too large here"))
+    T::try_from(value).map_err(|_| format!("{value} is too large"))
 }
 
 /// Reads a percentage, in whole percent as in fio.
 pub fn percent(text: &str) -> Result<f64, String> {
     match number::<u32>(text)? {
         value @ 0..=100 => Ok(f64::from(value)),
-        value => Err(format!("{value} is not 0 to 100 percent")),
+        value => Err(format!("{value} is out of range: 0 to 100 percent")),
     }
 }
 
@@ -158,7 +160,11 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == text);
     found.map(|(_, meant)| *meant).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("'{text}' is none of {}{}", words.join(", "), hint(text, words.iter().copied()))
+        format!(
+            "unknown value '{text}': one of {}{}",
+            words.join(", "),
+            hint(text, words.iter().copied())
+        )
     })
 }
 
@@ -168,7 +174,7 @@ pub fn switch(value: Option<&str>) -> Result<bool, String> {
         Some("1") => Ok(true),
         Some("0") => Ok(false),
         None | Some("") => Err("a value is missing: write 1 or 0".to_owned()),
-        Some(text) => Err(format!("'{text}' is neither 0 nor 1")),
+        Some(text) => Err(format!("unknown value '{text}': write 1 or 0")),
     }
 }
 
@@ -205,8 +211,8 @@ pub fn one_of_several<'a>(name: &str, text: &'a str) -> Option<(&'a str, &'stati
         return None;
     }
     match last {
-        true => parts.last().map(|part| (*part, "as with fio the last of them counts")),
-        false => parts.first().map(|part| (*part, "as with fio the first of them counts")),
+        true => parts.last().map(|part| (*part, "as in fio, the last value counts")),
+        false => parts.first().map(|part| (*part, "as in fio, the first value counts")),
     }
 }
 
@@ -226,7 +232,7 @@ pub fn set_each<T: Clone>(
 ) -> Result<(), String> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > values.len() {
-        return Err("at most three values: for reads, writes and trims".to_owned());
+        return Err("more than three values: one each for reads, writes and trims".to_owned());
     }
     if parts.iter().all(|part| part.is_empty()) {
         return Err("a value is missing".to_owned());

@@ -71,10 +71,10 @@ pub(super) struct Mix<'a> {
 impl<'a> Mix<'a> {
     fn of(access: &'a Access) -> Result<Mix<'a>, String> {
         let lines = &access.lines;
-        let first = lines.first().ok_or("a job without a line")?;
+        let first = lines.first().ok_or("the access specification has no lines")?;
         let is_trim = |line: &Line| line.trim_percent == 100.0;
         if !lines.iter().all(is_trim) && lines.iter().any(|line| line.trim_percent > 0.0) {
-            return Err("trims beside other operations are not fio's".to_owned());
+            return Err("fio cannot mix trims with other operations".to_owned());
         }
         let same_mix = lines.iter().all(|line| line.read_percent == first.read_percent);
         let apart = lines.iter().all(|line| [0.0, 100.0].contains(&line.read_percent));
@@ -86,13 +86,13 @@ impl<'a> Mix<'a> {
                 let share = reads.iter().map(|line| line.share_percent).sum();
                 (vec![reads, writes], share)
             }
-            _ => return Err("each size with a mix of its own is not fio's".to_owned()),
+            _ => return Err("fio has one read/write mix for all block sizes".to_owned()),
         };
         let word = match read_percent {
             _ if is_trim(first) => "trim",
             100.0 => "read",
             0.0 if access.trims_first => "trimwrite",
-            _ if access.trims_first => return Err("trims beside reads are not fio's".to_owned()),
+            _ if access.trims_first => return Err("fio cannot mix trims and reads".to_owned()),
             0.0 => "write",
             _ => "rw",
         };
@@ -136,7 +136,9 @@ fn section(
         _ => writeln!(text, "\n[job{number}]"),
     };
     if group.stripes.is_some() {
-        return Err("volumes that one worker uses in turn are not written".to_owned());
+        return Err(
+            "volumes that one worker uses in turn cannot be written as a fio job".to_owned()
+        );
     }
     volumes::find(&mut written, storage)?;
     let access = written.access();
@@ -168,17 +170,17 @@ fn unknown(access: &Access) -> Result<(), String> {
     let all = |same: &dyn Fn(&Line) -> bool| access.lines.iter().all(same);
     let fua = access.lines.first().map_or(0.0, |line| line.fua_percent);
     for (what, fits) in [
-        ("shares of flushes", all(&|line| line.flush_percent == 0.0)),
-        ("shares of zeroes", all(&|line| line.zero_percent == 0.0)),
+        ("a share of flushes", all(&|line| line.flush_percent == 0.0)),
+        ("a share of zeroes", all(&|line| line.zero_percent == 0.0)),
         ("replies", all(&|line| line.reply_bytes == 0)),
-        ("pauses from the start of an I/O on", all(&|line| line.delay_us == 0)),
+        ("delays from the start of an I/O", all(&|line| line.delay_us == 0)),
         (
-            "durable writes beside others",
+            "a mix of durable and other writes",
             all(&|line| line.fua_percent == fua && [0.0, 100.0].contains(&line.fua_percent)),
         ),
     ] {
         if !fits {
-            return Err(format!("{what} are not fio's"));
+            return Err(format!("fio does not support {what}"));
         }
     }
     Ok(())
@@ -198,6 +200,6 @@ pub(super) fn whole(percent: f64, what: &str) -> Result<u32, String> {
     let near = percent.round();
     match (percent - near).abs() < 1e-6 && (0.0..=100.0).contains(&near) {
         true => Ok(near as u32),
-        false => Err(format!("{what} is {percent}, and fio takes whole percent")),
+        false => Err(format!("{what} is {percent} %: fio accepts whole percent only")),
     }
 }

@@ -78,7 +78,7 @@ const MODES: [(&str, (bool, bool)); 3] =
 
 fn share(text: &str) -> Result<f64, String> {
     let share = value::fraction(text)?;
-    if share <= 1.0 { Ok(share) } else { Err(format!("{text} is not 0 to 1")) }
+    if share <= 1.0 { Ok(share) } else { Err(format!("{text} is out of range: 0 to 1")) }
 }
 
 fn share_word(w: &Written<'_>, of: fn(&Zoned) -> f64) -> Word {
@@ -100,14 +100,14 @@ fn told(group: &Group) -> Option<String> {
         let reads = if zoned.read_beyond { "anywhere" } else { "before write pointers" };
         let early = (zoned.reset_frequency > 0.0).then(|| {
             let (share, from) = (zoned.reset_frequency * 100.0, zoned.reset_threshold * 100.0);
-            format!(", {share} % of writes reset their zone once {from} % are data")
+            format!(", {share} % of writes reset their zone once {from} % of the range is written")
         });
         let early = early.unwrap_or_default();
         let each = match zoned.zone_bytes {
             0 => String::new(),
             bytes if zoned.capacity_bytes > 0 => {
                 let capacity = print_size(zoned.capacity_bytes);
-                format!(" of {}, {capacity} of each written", print_size(bytes))
+                format!(" of {} with a capacity of {capacity}", print_size(bytes))
             }
             bytes => format!(" of {}", print_size(bytes)),
         };
@@ -132,8 +132,10 @@ pub(super) fn zones(
     let size = access::size(settings);
     let longest = u64::from(access.longest_bytes());
     if walk.range_bytes < longest {
-        let why =
-            format!("a zone of {} bytes is shorter than an I/O of {longest}", walk.range_bytes);
+        let why = format!(
+            "a zone of {} bytes is smaller than an I/O of {longest} bytes",
+            walk.range_bytes
+        );
         return converter.refuse(job, key(job, "zonerange"), &why);
     }
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
@@ -146,16 +148,15 @@ pub(super) fn zones(
         return;
     }
     if size.is_none_or(|size| !walk.range_bytes.is_multiple_of(size)) {
-        let why = "no I/O goes beyond the end of its zone; with fio the last one may";
+        let why = "no I/O crosses the end of its zone; in fio the last one may";
         converter.note(job, key(job, "zonerange"), Differs, why);
     }
     if access.apart {
-        let why = "reads and writes go to the next zone together; with fio one of them may stay";
+        let why = "reads and writes move to the next zone together; in fio one of them may remain";
         converter.note(job, "zonesize", Differs, why);
     }
     if random && settings.clones > 1 && !settings.files.is_empty() {
-        let why = "clones on one volume begin in zones of their own; with fio all begin in the \
-                   first";
+        let why = "clones on one volume start in different zones; in fio all start in the first";
         converter.note(job, "numjobs", Differs, why);
     }
     access.zones = Some(walk);
@@ -171,33 +172,45 @@ fn zoned(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles, access: 
     let again = settings.loops != 1 || settings.time_based;
     let looped = settings.loops != 1 && access.lines[0].read_percent == 100.0;
     for (word, against, why) in [
-        ("zoneskip", zones.skip_bytes > 0, "zones of a device are all used: take it away"),
-        ("percentage_random", partly, "in zones of a device all is random or nothing: say rw="),
-        ("filename", several, "zones are those of one device: give each a job of its own"),
+        ("zoneskip", zones.skip_bytes > 0, "all zones of a device are used: remove zoneskip"),
+        (
+            "percentage_random",
+            partly,
+            "with zonemode=zbd all I/Os are random or none: set rw instead",
+        ),
+        ("filename", several, "zonemode=zbd needs one device: use a separate job for each"),
         (
             "numjobs",
             settings.clones > 1 && !several && settings.offset_increment == Amount::Bytes(0),
-            "clones want zones of their own: say offset_increment",
+            "clones need separate zones: set offset_increment",
         ),
         (
             "rw",
             settings.mix.trims || settings.mix.hole_bytes != 0,
-            "zones are reset, not trimmed: say rw=write",
+            "zones are reset, not trimmed: set rw=write",
         ),
-        ("sync", settings.durable, "in zones of a device use fsync"),
-        ("random_distribution", *law != Distribution::Uniform, "zones are drawn uniformly"),
+        ("sync", settings.durable, "not supported with zonemode=zbd: use fsync"),
+        (
+            "random_distribution",
+            *law != Distribution::Uniform,
+            "zones are chosen uniformly: remove random_distribution",
+        ),
         (
             "verify",
             verified && settings.mix.reads,
-            "what is compared beside other reads was written before, in all zones: part them",
+            "verify needs all zones written before mixed reads: use separate jobs",
         ),
         (
             "verify",
             verified && (again || zones.reset_frequency > 0.0),
-            "zones with data that are compared later are not reset: let the job end by its size",
+            "verify cannot be combined with zone resets: the job must end by its size",
         ),
-        ("zonecapacity", zones.capacity_bytes > zones.transfer_bytes, "it is above zonesize"),
-        ("loops", looped, "reads end with the last zone: use time_based"),
+        (
+            "zonecapacity",
+            zones.capacity_bytes > zones.transfer_bytes,
+            "zonecapacity exceeds zonesize",
+        ),
+        ("loops", looped, "reads end at the last zone: use time_based"),
     ] {
         if against {
             return converter.refuse(job, word, why);
@@ -226,27 +239,27 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option
     match (zones.strided, zones.transfer_bytes) {
         (false, 0) => {
             if zones.range_bytes > 0 || zones.skip_bytes > 0 {
-                let why = "without zonemode=strided it says nothing, as with fio";
+                let why = "no effect without zonemode=strided, as in fio";
                 converter.note(job, key(job, "zonerange"), Ignored, why);
             }
             return None;
         }
         (false, _) => {
-            let why = "without zonemode=strided or zbd fio takes no zonesize: say both";
+            let why = "fio accepts zonesize with zonemode=strided or zbd only: set zonemode";
             converter.refuse(job, "zonesize", why);
             return None;
         }
         (true, 0) => {
-            converter.refuse(job, "zonemode", "zonemode=strided wants a zonesize");
+            converter.refuse(job, "zonemode", "zonemode=strided needs a zonesize");
             return None;
         }
         (true, _) => {}
     }
     if place.files > 1 || place.stripes.is_some() {
         match settings.open_files {
-            Some(1) => converter.refuse(job, "zonemode", "zones are those of one file"),
+            Some(1) => converter.refuse(job, "zonemode", "zonemode=strided needs a single file"),
             _ => {
-                let why = "with several files open there are no zones, as with fio";
+                let why = "no effect with several open files, as in fio";
                 converter.note(job, "zonemode", Ignored, why);
             }
         }
@@ -255,9 +268,13 @@ fn walk(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) -> Option
     let range_bytes = if zones.range_bytes > 0 { zones.range_bytes } else { zones.transfer_bytes };
     let (mix, law) = (settings.mix, &settings.distribution);
     for (word, against, why) in [
-        ("rw", mix.hole_bytes != 0, "holes beside zones are not supported: use zoneskip"),
-        ("rw", mix.trims && mix.writes, "trims and writes in turn have no zones"),
-        ("random_distribution", *law != Distribution::Uniform, "within zones places are uniform"),
+        ("rw", mix.hole_bytes != 0, "holes cannot be combined with zones: use zoneskip"),
+        ("rw", mix.trims && mix.writes, "rw=trimwrite cannot be combined with zones"),
+        (
+            "random_distribution",
+            *law != Distribution::Uniform,
+            "offsets within zones are uniform: remove random_distribution",
+        ),
     ] {
         if against {
             converter.refuse(job, word, why);
@@ -280,8 +297,8 @@ fn whole_file(converter: &mut Converter<'_>, job: &FioJob, place: &JobFiles) {
     let end = start.saturating_add(length);
     let longer = |uri: &String| (converter.options.capacity)(uri).is_some_and(|all| all > end);
     if place.volumes.iter().any(longer) {
-        let why = "behind the last zone within it comes the first; fio goes on to the end of the \
-                   file";
+        let why = "after the last zone within the size the first zone follows; fio continues to \
+                   the end of the file";
         converter.note(job, "size", Differs, why);
     }
 }
@@ -346,14 +363,14 @@ mod test {
         let reads = access("rw=read\nzonemode=zbd\nread_beyond_wp=1").zoned.unwrap();
         assert_eq!((reads.zone_bytes, reads.max_open, reads.read_beyond), (0, 0, true));
         for (words, why) in [
-            ("zoneskip=1m", "all used"),
-            ("rw=randwrite\npercentage_random=50", "say rw="),
-            ("rw=write\nnumjobs=2", "say offset_increment"),
+            ("zoneskip=1m", "remove zoneskip"),
+            ("rw=randwrite\npercentage_random=50", "set rw"),
+            ("rw=write\nnumjobs=2", "set offset_increment"),
             ("rw=randtrim", "reset, not trimmed"),
             ("rw=write\nsync=1", "use fsync"),
             ("rw=randread\nrandom_distribution=zipf:1.1", "uniformly"),
-            ("zonecapacity=1m", "above zonesize"),
-            ("ignore_zone_limits=1", "those of the device"),
+            ("zonecapacity=1m", "exceeds zonesize"),
+            ("ignore_zone_limits=1", "zone limits of the device"),
         ] {
             let said = refused(&format!("{NULL}zonemode=zbd\n{words}\n"));
             assert!(said.contains(why), "{words}: {said}");
@@ -362,7 +379,7 @@ mod test {
         let verified = "[a]\nfilename=/dev/a\nsize=1g\nrw=write\nverify=crc32c\nzonemode=zbd\n";
         assert!(of(verified).job.is_some());
         for (words, why) in [
-            ("rw=rw", "part them"),
+            ("rw=rw", "use separate jobs"),
             ("loops=2", "end by its size"),
             ("zone_reset_frequency=.1", "end by its size"),
         ] {
@@ -374,11 +391,11 @@ mod test {
     #[test]
     fn what_fio_refuses_or_leaves_out_is_so_here() {
         for (words, why) in [
-            ("zonesize=1m", "say both"),
-            ("zonemode=none\nzonesize=1m", "say both"),
-            ("zonemode=strided", "wants a zonesize"),
-            ("zonemode=strided\nzonesize=1m\nzonerange=2k", "zone of 2048 bytes is shorter"),
-            ("zonemode=strided\nzonesize=1m\nrw=read:8k", "holes beside zones"),
+            ("zonesize=1m", "set zonemode"),
+            ("zonemode=none\nzonesize=1m", "set zonemode"),
+            ("zonemode=strided", "needs a zonesize"),
+            ("zonemode=strided\nzonesize=1m\nzonerange=2k", "zone of 2048 bytes is smaller"),
+            ("zonemode=strided\nzonesize=1m\nrw=read:8k", "combined with zones"),
             ("zonemode=strided\nzonesize=1m\nrw=randread\nrandom_distribution=zipf:1.1", "uniform"),
         ] {
             let said = refused(&format!("{NULL}{words}\n"));

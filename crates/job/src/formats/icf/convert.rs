@@ -68,7 +68,7 @@ impl<'a> Converter<'a> {
         let odd = workers().find(|worker| worker.seed != seed && seed.is_some());
         let odd = odd.map(|worker| (worker.at.clone(), worker.name.clone()));
         if let Some((at, name)) = odd {
-            self.note(&at, &name, Treatment::Differs, "one seed decides for all workers");
+            self.note(&at, &name, Treatment::Differs, "all workers use the same seed");
         }
         let job = JobSpec {
             command: String::new(),
@@ -113,7 +113,7 @@ impl<'a> Converter<'a> {
             for name in &names {
                 let target = name.text.split_once('\0').map_or("", |(_, target)| target);
                 if !(self.options.is_volume)(target) {
-                    let why = "which volume is that? name one URI for each target behind the file";
+                    let why = "the target is not a volume: name one URI per target after the file";
                     self.note(&name.at, target, Treatment::Refused, why);
                 }
             }
@@ -123,9 +123,12 @@ impl<'a> Converter<'a> {
             let mut shown: Vec<String> = names.iter().take(SHOWN_MAX).filter_map(target).collect();
             shown.extend((names.len() > SHOWN_MAX).then(|| "…".to_owned()));
             let (has, given) = (names.len(), given.len());
-            let are = if has == 1 { "is 1 target" } else { &format!("are {has} targets") };
+            let are = if has == 1 { "1 target" } else { &format!("{has} targets") };
             let volumes = if given == 1 { "1 volume" } else { &format!("{given} volumes") };
-            let why = format!("there {are}, {}, and {volumes} behind the file", shown.join(", "));
+            let why = format!(
+                "the file has {are}, {}, but the command line names {volumes}",
+                shown.join(", ")
+            );
             self.note(&first.at, "targets", Treatment::Refused, why);
         }
         let volume = |(index, name): (usize, Text)| {
@@ -140,7 +143,7 @@ impl<'a> Converter<'a> {
         let at = &self.icf.specs[0].at;
         let file = Some(self.icf.setup.run_seconds as f64).filter(|seconds| *seconds > 0.0);
         self.options.seconds.or(file).unwrap_or_else(|| {
-            let why = "a test without an end: give --seconds, or a 'Run Time above 0";
+            let why = "the test has no end: set --seconds, or a 'Run Time above 0";
             self.note(at, "'Run Time", Treatment::Refused, why);
             1.0
         })
@@ -153,7 +156,7 @@ impl<'a> Converter<'a> {
         let assigned: Vec<&Spec> = icf.specs.iter().filter(|spec| spec.by_default).collect();
         let specs = if assigned.is_empty() { icf.specs.iter().collect() } else { assigned };
         if self.options.volumes.is_empty() {
-            let why = "the file names no targets: name volumes behind it";
+            let why = "the file has no targets: name volumes after the file";
             self.note(&icf.specs[0].at, &icf.specs[0].name, Treatment::Refused, why);
         }
         let mut steps = Vec::new();
@@ -178,7 +181,7 @@ impl<'a> Converter<'a> {
         let icf = self.icf;
         let workers = || icf.managers.iter().flat_map(|manager| &manager.workers);
         for worker in workers().filter(|worker| !worker.disk) {
-            let why = "network workers are not supported: Iometer's own test of networks";
+            let why = "network workers are not supported";
             self.note(&worker.at, &worker.name, Treatment::Refused, why);
         }
         let rounds = workers().map(|worker| worker.specs.len()).max().unwrap_or(0);
@@ -200,7 +203,7 @@ impl<'a> Converter<'a> {
                 return Err(FormatError::new(&at, "'Test Type", why));
             };
             if steps.len() + tests.len() > cycle::TESTS_MAX {
-                return Err(FormatError::new(&at, "'Test Type", "too many tests in all"));
+                return Err(FormatError::new(&at, "'Test Type", "too many tests in total"));
             }
             for test in &tests {
                 steps.extend(self.test(round, test, targets)?);
@@ -222,8 +225,8 @@ impl<'a> Converter<'a> {
         let workers = self.icf.managers.iter().flat_map(|manager| &manager.workers);
         let mut specs = workers.filter_map(|worker| worker.specs.get(round));
         if let Some(spec) = specs.find(|spec| is_idle(&spec.text)) {
-            let why =
-                "every worker is idle in this test: it is left out, and its time is not waited";
+            let why = "every worker is idle in this test: the test is skipped, without waiting \
+                       for its time";
             self.note(&spec.at, &spec.text, Treatment::Differs, why);
         }
     }
@@ -249,15 +252,15 @@ impl<'a> Converter<'a> {
                 let volume = |target: &Text| targets.get(&key(number, &target.text)).cloned();
                 self.placed += count;
                 if self.placed > PLACED_MAX {
-                    let why = "more than 262144 targets over all tests";
+                    let why = "more than 262144 targets in all tests";
                     return Err(FormatError::new(&worker.at, &worker.name, why));
                 }
                 let volumes: Vec<String> =
                     worker.targets[..*count].iter().filter_map(volume).collect();
                 let shared = volumes.iter().filter(|one| !driven.insert((*one).clone())).count();
                 if shared > 0 && spec.lines.iter().any(|line| line.random_percent < 100) {
-                    let why = "workers of one target begin at places of their own, which share it \
-                               out; with Iometer all begin at its start";
+                    let why = "workers of one target start at different offsets, which divide the \
+                               target; in Iometer all start at its beginning";
                     self.note(&worker.at, &worker.name, Treatment::Differs, why);
                 }
                 let name = format!("{} {}", manager.name, worker.name);
@@ -282,7 +285,7 @@ impl<'a> Converter<'a> {
     fn workload(&mut self, worker: &Worker, spec: &Spec, depth: Option<u64>) -> Workload {
         let access = self.access(spec);
         if access.writes() && worker.data_pattern == 0 {
-            let why = "Iometer repeats one byte in each buffer; here data do not compress";
+            let why = "Iometer repeats one byte in each buffer; here data are incompressible";
             self.note(&worker.at, &worker.name, Treatment::Differs, why);
         }
         let depth = depth.map_or(Some(worker.outstanding), |depth| u32::try_from(depth).ok());
@@ -298,7 +301,7 @@ impl<'a> Converter<'a> {
     fn access(&mut self, spec: &Spec) -> Access {
         let sum: u32 = spec.lines.iter().map(|line| line.share_percent).sum();
         if sum != 100 {
-            let why = format!("its lines sum up to {sum} percent: they must sum up to 100");
+            let why = format!("the lines sum up to {sum} percent: they must sum up to 100");
             self.note(&spec.at, &spec.name, Treatment::Refused, why);
         }
         let lines = spec.lines.iter().map(|line| self.line(line)).collect();
@@ -310,7 +313,7 @@ impl<'a> Converter<'a> {
         let sector_bytes = self.options.sector_bytes;
         let mut narrow = |bytes: u64, what| {
             u32::try_from(bytes).unwrap_or_else(|_| {
-                self.note(&text.at, &text.text, Treatment::Refused, format!("{what} is too long"));
+                self.note(&text.at, &text.text, Treatment::Refused, format!("{what} is too large"));
                 0
             })
         };

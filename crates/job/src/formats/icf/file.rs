@@ -194,7 +194,7 @@ pub fn read(file: &str, text: &str) -> Result<Icf, FormatError> {
         }
     }
     match icf.specs.is_empty() {
-        true => Err(FormatError::new(&scanner.here(), "", "no access specification is given")),
+        true => Err(FormatError::new(&scanner.here(), "", "the file has no access specification")),
         false => Ok(icf),
     }
 }
@@ -231,12 +231,12 @@ const INNER: [&str; 14] = [
 fn outside(line: &Text) -> Result<Note, FormatError> {
     let name = line.text.trim_start_matches('\'').trim_start().to_ascii_lowercase();
     if line.text.starts_with('\'') && INNER.iter().any(|inner| name.starts_with(inner)) {
-        return Err(line.error("this key stands outside of its section"));
+        return Err(line.error("this key is outside its section"));
     }
     if name.contains("===") && !name.starts_with('=') {
         return Err(line.error("not a section of an Iometer configuration"));
     }
-    let why = "it stands outside of every section, where Iometer reads nothing";
+    let why = "the line is outside all sections, where Iometer reads nothing";
     Ok(Note::new(&line.at, &line.text, Treatment::Ignored, why))
 }
 
@@ -280,7 +280,7 @@ fn setup(scanner: &mut Scanner<'_>, icf: &mut Icf) -> Result<(), FormatError> {
         }
         let known = SETUP.iter().any(|known| name.starts_with(known));
         if !known {
-            let why = "not a key that any version of Iometer knows";
+            let why = "not a key of any Iometer version";
             icf.notes.push(Note::new(&key.at, &key.text, Treatment::Ignored, why));
             scanner.skip();
             continue;
@@ -321,7 +321,7 @@ fn cycling(value: &Text, has_end: bool) -> Result<Cycling, FormatError> {
     match word.as_str() {
         "LINEAR" | "0" => Ok(Cycling { start, end, step, exponential: false }),
         "EXPONENTIAL" | "1" => Ok(Cycling { start, end, step, exponential: true }),
-        _ => Err(value.error("a step is LINEAR or EXPONENTIAL")),
+        _ => Err(value.error("the step type must be LINEAR or EXPONENTIAL")),
     }
 }
 
@@ -330,7 +330,7 @@ fn test_type(value: &Text) -> Result<TestType, FormatError> {
     let named = TEST_TYPES.iter().find(|(name, _)| *name == word);
     let numbered = word.parse().ok().and_then(|number: usize| TEST_TYPES.get(number));
     let found = named.or(numbered).map(|(_, test)| *test);
-    found.ok_or_else(|| value.error("not a test type of Iometer"))
+    found.ok_or_else(|| value.error("not an Iometer test type"))
 }
 
 /// Skips the display of results, which does not affect the load.
@@ -424,8 +424,8 @@ fn outstanding(
     let fields = value.fields();
     let is_on = |index: usize| fields.get(index).is_some_and(|word| is_word(word, "ENABLED"));
     if is_on(1) && worker.disk {
-        let why = "the test connection rate, which closes and opens a target again and again, is \
-                   not built: write DISABLED";
+        let why = "the test connection rate, which repeatedly closes and opens a target, is not \
+                   supported: set DISABLED";
         notes.push(Note::new(&value.at, &value.text, Treatment::Refused, why));
     }
     worker.seed = if is_on(3) { Some(value.number(4, "the seed")?) } else { None };

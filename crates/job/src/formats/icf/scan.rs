@@ -87,7 +87,7 @@ impl<'a> Scanner<'a> {
                 Some(_) => {}
                 None if line.is_empty() || is_version(line) => {}
                 None => {
-                    let why = "a value without a key: keys begin with an apostrophe";
+                    let why = "a value without a key: keys start with an apostrophe";
                     return Err(FormatError::new(&at, line, why));
                 }
             }
@@ -110,9 +110,7 @@ impl<'a> Scanner<'a> {
                 self.next += 1;
                 Ok(Text { at, text: (*line).to_owned() })
             }
-            Some(line) => {
-                Err(FormatError::new(&at, line, "the value of the key before is missing"))
-            }
+            Some(line) => Err(FormatError::new(&at, line, "the previous key has no value")),
             None => Err(FormatError::new(&at, "", "the file ends before a value")),
         }
     }

@@ -58,7 +58,7 @@ fn begin(value: Text, icf: &mut Icf) -> Result<usize, FormatError> {
     let known = icf.specs.iter().position(|known| is_same(&known.name, &spec.name));
     if let Some(index) = known {
         let old = std::mem::replace(&mut icf.specs[index], spec);
-        let why = format!("defined again in line {}: the last one counts", value.at.line);
+        let why = format!("defined again in line {}: the last definition applies", value.at.line);
         icf.notes.push(Note::new(&old.at, &old.name, Treatment::Ignored, why));
         return Ok(index);
     }
@@ -94,7 +94,7 @@ fn unnamed(line: SpecLine, icf: &mut Icf) -> Result<(), FormatError> {
 fn spec_line(text: Text, notes: &mut Vec<Note>) -> Result<SpecLine, FormatError> {
     let fields = text.fields();
     if fields.len() < 6 {
-        let why = "a line has size, % of size, % reads, % random, delay, burst[, align, reply]";
+        let why = "a line needs size, % of size, % reads, % random, delay, burst[, align, reply]";
         return Err(text.error(why));
     }
     let percent = |index, what| match text.number::<u32>(index, what)? {

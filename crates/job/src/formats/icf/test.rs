@@ -111,10 +111,10 @@ fn says_what_cannot_be_run() {
         }
     };
     let good = file("NORMAL", &managers);
-    assert!(why(&good, &[]).contains("`C: \"System\"`: which volume is that?"));
+    assert!(why(&good, &[]).contains("`C: \"System\"`: the target is not a volume"));
     assert!(
         why(&good, &["ram:1g", "ram:2g"])
-            .contains("there is 1 target, `C: \"System\"`, and 2 volumes")
+            .contains("the file has 1 target, `C: \"System\"`, but the command line names 2")
     );
     let network = good.replace("Worker type\n\tDISK", "Worker type\n\tNETWORK,TCP");
     assert!(why(&network, &["ram:1g"]).contains("network workers"));
@@ -124,11 +124,11 @@ fn says_what_cannot_be_run() {
         ("NORMAL", "SIDEWAYS", "test type"),
         ("4096,60", "4096,61", "sum up to 100"),
         ("4096,60,80", "4096,60,180", "% reads is 180, above 100"),
-        ("4096,60,80,100,0,1,0,0", "4096,60", "a line has size"),
+        ("4096,60,80,100,0,1,0,0", "4096,60", "a line needs size"),
         ("\treads\n'End assigned", "\twrites\n'End assigned", "no access specification"),
         ("'END manager list\n", "", "is missing"),
         ("'END access", "'MIDDLE access", "not a key of an access"),
-        ("\t16,DISABLED", "\t0,DISABLED", "outstanding I/Os must be 1"),
+        ("\t16,DISABLED", "\t0,DISABLED", "the queue depth must be 1"),
     ] {
         let bad = good.replacen(from, to, 1);
         assert_ne!(bad, good, "{from}");

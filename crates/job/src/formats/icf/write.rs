@@ -14,9 +14,9 @@ const SECTOR_BYTES: u64 = 512;
 
 /// Writes a job.
 pub fn write(job: &JobSpec) -> Result<String, String> {
-    let first = job.steps.first().ok_or("a job without a step")?;
+    let first = job.steps.first().ok_or("the job has no steps")?;
     if !job.laid_out.is_empty() {
-        return Err("files that are made first: Iometer has none".to_owned());
+        return Err("Iometer does not support laid-out files".to_owned());
     }
     job.steps.iter().try_for_each(|step| same_shape(first, step))?;
     let mut text = format!("{VERSION}\n");
@@ -35,7 +35,7 @@ fn line(text: &mut String, line: &str) {
 /// Checks that workers and times are the same in all tests; only access specifications may change.
 fn same_shape(first: &Step, step: &Step) -> Result<(), String> {
     if (step.seconds, step.ramp_seconds) != (first.seconds, first.ramp_seconds) {
-        return Err("tests of different length are not Iometer's".to_owned());
+        return Err("Iometer needs the same run time and ramp up time in all tests".to_owned());
     }
     let shape = |group: &Group| {
         let workload = &group.workload;
@@ -45,7 +45,7 @@ fn same_shape(first: &Step, step: &Step) -> Result<(), String> {
         && step.groups.iter().zip(&first.groups).all(|(a, b)| shape(a) == shape(b));
     match same {
         true => Ok(()),
-        false => Err("workers that change from test to test are not Iometer's".to_owned()),
+        false => Err("Iometer needs the same workers in all tests".to_owned()),
     }
 }
 
@@ -101,29 +101,32 @@ fn plain(group: &Group) -> Result<(), String> {
     let random = access.lines.iter().any(|line| line.random_percent > 0.0);
     for (what, fits) in [
         ("a rate", workload.pacing == Pacing::Closed),
-        ("a law of random places", !random || access.random == Places::Uniform),
-        ("a way from place to place", access.sequential == Walk::Forward && access.run == 1),
-        ("reads and writes that walk apart", !access.apart),
+        ("distributions of random offsets", !random || access.random == Places::Uniform),
+        (
+            "strides, backward I/O and several I/Os per offset",
+            access.sequential == Walk::Forward && access.run == 1,
+        ),
+        ("separate offsets for reads and writes", !access.apart),
         ("flushes", access.flush_every == 0),
         ("trims", !access.trims_first),
-        ("zones one after the other", access.zones.is_none()),
-        ("zones of the device", access.zoned.is_none()),
-        ("files in one volume", access.files.is_none()),
-        ("a queue that drains before it is filled again", workload.refill_at.is_none()),
-        ("a kind of data", workload.content == Content::default()),
+        ("zones visited in order", access.zones.is_none()),
+        ("zoned devices", access.zoned.is_none()),
+        ("files within a volume", access.files.is_none()),
+        ("refill_at", workload.refill_at.is_none()),
+        ("data content settings", workload.content == Content::default()),
         ("verification", workload.verify.is_none()),
-        ("a trace", workload.access.trace.is_none()),
-        ("an end after so many bytes", workload.limit_bytes.is_none()),
-        ("an end after so many I/Os", workload.limit_ios.is_none()),
+        ("traces", workload.access.trace.is_none()),
+        ("a limit in bytes", workload.limit_bytes.is_none()),
+        ("a limit in I/Os", workload.limit_ios.is_none()),
         ("a flush at the end", !workload.end_flush),
-        ("a pause behind all I/Os in flight", workload.think.is_none()),
-        ("an end below a rate or above a latency", workload.demands.is_none()),
-        ("a depth that is searched", workload.depth_search.is_none()),
-        ("workers that keep to their share", workload.flow.is_none()),
-        ("several workers of one volume under one name", group.workers == 1),
+        ("think time", workload.think.is_none()),
+        ("minimum rates and maximum latencies", workload.demands.is_none()),
+        ("a queue depth search", workload.depth_search.is_none()),
+        ("flow control between workers", workload.flow.is_none()),
+        ("several workers in one group", group.workers == 1),
     ] {
         if !fits {
-            return Err(format!("{what}: Iometer has none"));
+            return Err(format!("Iometer does not support {what}"));
         }
     }
     Ok(())
@@ -133,17 +136,20 @@ fn spec_line(access: &Line) -> Result<String, String> {
     let others =
         [access.trim_percent, access.zero_percent, access.flush_percent, access.fua_percent];
     if others.iter().any(|percent| *percent > 0.0) {
-        return Err("Iometer reads and writes only".to_owned());
+        return Err("Iometer supports reads and writes only".to_owned());
     }
     if !access.delay_us.is_multiple_of(1000) {
-        return Err(format!("a delay of {} us is no whole millisecond", access.delay_us));
+        return Err(format!(
+            "Iometer needs delays in whole milliseconds, not {} us",
+            access.delay_us
+        ));
     }
     Ok(format!(
         "\t{},{},{},{},{},{},{},{}",
         access.size_bytes,
         whole(access.share_percent, "the share of a line")?,
         whole(access.read_percent, "the share of reads")?,
-        whole(access.random_percent, "the share of random")?,
+        whole(access.random_percent, "the share of random I/Os")?,
         access.delay_us / 1000,
         access.burst,
         access.align(),
@@ -189,8 +195,10 @@ fn managers(text: &mut String, job: &JobSpec, first: &Step) -> Result<(), String
 fn sectors(range: &Range) -> Result<(u64, u64), String> {
     let of = |extent: Extent| match extent {
         Extent::Bytes(bytes) if bytes.is_multiple_of(SECTOR_BYTES) => Ok(bytes / SECTOR_BYTES),
-        Extent::Bytes(bytes) => Err(format!("{bytes} bytes are no whole sectors")),
-        Extent::Percent(_) => Err("a part in percent is not Iometer's".to_owned()),
+        Extent::Bytes(bytes) => {
+            Err(format!("Iometer needs whole sectors of 512 bytes, not {bytes} bytes"))
+        }
+        Extent::Percent(_) => Err("Iometer needs a range in bytes, not in percent".to_owned()),
     };
     let length = range.length.map_or(Ok(0), of)?;
     Ok((length, of(range.start)?))
@@ -200,6 +208,6 @@ fn sectors(range: &Range) -> Result<(u64, u64), String> {
 fn whole(value: f64, what: &str) -> Result<u64, String> {
     match value.fract() == 0.0 && (0.0..=1e15).contains(&value) {
         true => Ok(value as u64),
-        false => Err(format!("{what} is {value}, and Iometer takes whole numbers")),
+        false => Err(format!("{what} is {value}: Iometer accepts whole numbers only")),
     }
 }

@@ -101,7 +101,7 @@ fn what_is_not_built_is_refused_by_its_name() {
         (
             [TCP, TCP].map(|tcp| call("bdev_nvme_attach_controller", tcp)).join(","),
             "Nvme0n1",
-            "several paths",
+            "multipath",
         ),
         (call("bdev_delay_create", "\"name\": \"D\""), "D", "bdev_delay_create is not supported"),
         (
@@ -112,7 +112,7 @@ fn what_is_not_built_is_refused_by_its_name() {
         (call("bdev_lvol_create", "\"lvol_name\": \"l\""), "l", "bdev_lvol_create"),
         (raid("R", "\"raid5f\"", "", "\"a\""), "R", "raid_level=5f"),
         (raid("R", "\"raid1\"", ", \"superblock\": true", "\"a\""), "R", "superblock"),
-        (raid("R", "\"raid1\"", "", "\"R\""), "R", "in each other"),
+        (raid("R", "\"raid1\"", "", "\"R\""), "R", "nested more than"),
         (raid("R", "\"raid1\"", "", "\"gone\""), "R", "no block device gone"),
         (String::new(), "Malloc0", "has none"),
     ] {
@@ -183,7 +183,7 @@ fn a_job_names_devices_of_its_configuration() {
         ("filename=M1", "spdk_json_conf=FILE"),
         ("spdk_json_conf=gone\nfilename=M1", "cannot read gone"),
         ("spdk_json_conf=c.json\nfilename=M2", "no block device M2"),
-        ("spdk_json_conf=c.json", "wants a volume"),
+        ("spdk_json_conf=c.json", "needs a volume"),
         ("spdk_conf=c.conf\nfilename=M1", "spdk_json_conf"),
     ] {
         let reading = of(jobs, &config, &[]);

@@ -24,12 +24,12 @@ pub fn distribution(text: &str, kb: KbBase) -> Result<Distribution, Wrong> {
         "normal" => number(0.0).map(Distribution::Normal),
         "zoned" => zones(value, |space| match value::number(space) {
             Ok(percent) if percent <= 100 => Ok(Amount::Percent(percent)),
-            _ => Err(format!("'{space}' is not 0 to 100 percent")),
+            _ => Err(format!("'{space}' is out of range: 0 to 100 percent")),
         }),
         "zoned_abs" => zones(value, |space| kb.size(space).map(Amount::Bytes)),
         _ => {
             let words = "random, zipf, pareto, normal, zoned, zoned_abs";
-            Err(format!("'{word}' is none of {words}").into())
+            Err(format!("unknown value '{word}': one of {words}").into())
         }
     }
 }
@@ -46,7 +46,7 @@ fn zones(
     }
     let entries: Vec<&str> = text.split(':').filter(|entry| !entry.is_empty()).collect();
     if entries.is_empty() || entries.len() > ZONES_MAX {
-        return Err(format!("1 to {ZONES_MAX} zones are wanted, as 60/10:40/90").into());
+        return Err(format!("write 1 to {ZONES_MAX} zones, such as 60/10:40/90").into());
     }
     let mut zones = Vec::new();
     for entry in entries {
@@ -56,13 +56,13 @@ fn zones(
     }
     let known = zones.iter().map(|(_, space)| match space {
         Some(Amount::Percent(percent)) => Ok(*percent),
-        Some(Amount::Bytes(_)) => Err("sizes in bytes leave no rest to share out".to_owned()),
+        Some(Amount::Bytes(_)) => Err("zoned_abs needs a size for each zone".to_owned()),
         None => Ok(0),
     });
     let open = zones.iter().filter(|(_, space)| space.is_none()).count() as u32;
     if open > 0 {
         let rest = 100_u32.checked_sub(known.sum::<Result<u32, String>>()?);
-        let rest = rest.ok_or("the spaces sum up to more than 100 percent")?;
+        let rest = rest.ok_or("the sizes of the zones sum up to more than 100 percent")?;
         zones.iter_mut().for_each(|zone| {
             zone.1.get_or_insert(Amount::Percent(rest / open));
         });

@@ -47,8 +47,8 @@ pub fn engine(text: &str) -> Result<Engine, Wrong> {
         _ if plugin(text) == Some("spdk") => Ok(Engine::Spdk),
         _ if plugin(text) == Some("spdk_bdev") => Ok(Engine::Bdev),
         _ => Err(Wrong::Unsupported(format!(
-            "the engine {text} is not supported: {}; io_uring, io_uring_cmd, libaio, posixaio, \
-             psync, null, libiscsi, nbd, spdk and spdk_bdev are",
+            "the engine {text} is not supported: {}; use io_uring, io_uring_cmd, libaio, \
+             posixaio, psync, null, libiscsi, nbd, spdk or spdk_bdev",
             other_engine(text)
         ))),
     }
@@ -73,11 +73,10 @@ fn plugin(text: &str) -> Option<&'static str> {
 /// Returns the difference of an engine whose I/O is emulated by reads and writes.
 pub fn other_manner(engine: &str) -> Option<&'static str> {
     match engine {
-        "mmap" => Some(
-            "reads and writes through the page cache, where fio touches pages of a map: each is a \
-             call of the kernel",
-        ),
-        "splice" => Some("reads and writes, where fio moves pages through a pipe"),
+        "mmap" => {
+            Some("buffered reads and writes, one system call each; fio accesses pages of a mapping")
+        }
+        "splice" => Some("reads and writes; fio moves pages through a pipe"),
         _ => None,
     }
 }
@@ -86,20 +85,18 @@ pub fn other_manner(engine: &str) -> Option<&'static str> {
 fn other_engine(name: &str) -> &'static str {
     match name {
         "libpmem" | "dev-dax" | "page_fault" => {
-            "pages that are touched are no I/Os, and cost other than reads and writes"
+            "memory accesses are not I/Os and have other costs than reads and writes"
         }
         "sg" | "xnvme" | "libzbc" | "mtd" | "libblkio" => {
-            "it sends commands past the block layer, which io_uring_cmd does here"
+            "it bypasses the block layer, as io_uring_cmd does"
         }
         "net" | "netsplice" | "rdma" | "http" | "nfs" | "libhdfs" | "gfapi" | "gfapi_async"
         | "glusterfs" | "rbd" | "rados" | "dfs" | "ime_psync" | "ime_psyncv" | "ime_aio" => {
-            "it speaks a protocol that is not spoken here"
+            "its protocol is not supported"
         }
-        "exec" => "it works with processors, not with storage",
-        "dircreate" | "dirstat" | "dirdelete" | "e4defrag" => {
-            "it works with names and sizes, not with data"
-        }
-        _ => "what it does is not known here",
+        "exec" => "it runs programs, not I/O",
+        "dircreate" | "dirstat" | "dirdelete" | "e4defrag" => "it changes metadata, not data",
+        _ => "unknown engine",
     }
 }
 
@@ -127,7 +124,7 @@ mod test {
             assert_eq!(engine(name), Ok(Engine::Bdev), "{name}");
         }
         for name in ["spdk_nvme", "external:/x/other", "/spdk", "external:"] {
-            assert!(engine(name).unwrap_err().to_string().contains("not known here"), "{name}");
+            assert!(engine(name).unwrap_err().to_string().contains("unknown engine"), "{name}");
         }
     }
 }

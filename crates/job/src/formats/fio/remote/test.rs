@@ -67,7 +67,7 @@ fn names_that_are_none_are_refused_with_their_line() {
         let why = refused(&format!("{SPDK}filename={name}\n"));
         assert!(why.contains("x.fio:7:") && why.contains(part), "{name}: {why}");
     }
-    assert!(refused(SPDK).contains("spdk wants a volume"));
+    assert!(refused(SPDK).contains("spdk needs a volume"));
 }
 
 #[test]

@@ -96,9 +96,9 @@ fn settings_of_the_replay_go_all_the_way() {
 fn what_comes_out_otherwise_is_said() {
     let differs = said("[a]\nread_iolog=one.log\nreplay_skip=read\n", Treatment::Differs);
     assert!(differs.contains("x.fio:2") && differs.contains("planned for its time"), "{differs}");
-    assert!(differs.contains("x.fio:3") && differs.contains("keeps its times"), "{differs}");
+    assert!(differs.contains("x.fio:3") && differs.contains("retain their times"), "{differs}");
     let waits = said("[a]\nread_iolog=c\\:two.log\n", Treatment::Differs);
-    assert!(waits.contains("waits count from the beginning of the job"), "{waits}");
+    assert!(waits.contains("waits count from the start of the job"), "{waits}");
     let text = "[global]\nrw=randread\nbs=8k\n[a]\nread_iolog=one.log\nread_iolog_chunked=1\n\
         time_based\nruntime=5\nfilename=/q\nloops=3\n";
     let ignored = said(text, Treatment::Ignored);
@@ -108,18 +108,22 @@ fn what_comes_out_otherwise_is_said() {
     let refused =
         |words: &str| said(&format!("[a]\nread_iolog=one.log\n{words}\n"), Treatment::Refused);
     for (words, why) in [
-        ("rate_iops=9", "x.fio:3: `rate_iops=9`: a trace has times"),
-        ("thinktime=9", "pauses of its own"),
-        ("verify=md5", "is not compared"),
-        ("sync=dsync", "flushes of its own"),
-        ("directory=/d", "with their folders"),
-        ("iodepth_low=1\niodepth=4", "says when I/Os begin"),
+        ("rate_iops=9", "x.fio:3: `rate_iops=9`: a trace has its own times"),
+        ("thinktime=9", "its own pauses"),
+        ("verify=md5", "cannot be verified"),
+        ("sync=dsync", "its own flushes"),
+        ("directory=/d", "the paths of its files"),
+        ("iodepth_low=1\niodepth=4", "determines when I/Os start"),
         ("merge_blktrace_file=x", "blktrace"),
         ("read_iolog=a:b", "name one file"),
-        ("read_iolog=-", "none comes from stdin"),
-        ("replay_redirect=/new", "/new is not there or does not open: make it, or say filesize"),
+        ("read_iolog=-", "stdin is not supported"),
+        (
+            "replay_redirect=/new",
+            "/new does not exist or cannot be opened: create the file, or \
+                                  set filesize",
+        ),
         ("read_iolog=gone.log", "cannot read the trace gone.log"),
-        ("read_iolog=none.log", "none.log:2: `0 /x read 0 512`: this file was not added"),
+        ("read_iolog=none.log", "none.log:2: `0 /x read 0 512`: the file has no earlier add"),
     ] {
         let said = refused(words);
         assert!(said.contains(why), "{words}: {said}");

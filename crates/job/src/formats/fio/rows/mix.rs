@@ -20,7 +20,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         v.each(&s.random_percent, value::percent)?)
     .writes(random_percent),
     Row::new(&["percentage_sequential"], false, |_, _| {
-        Err("fio takes it no longer: say what is random, percentage_random=25".into())
+        Err("fio removed this option: set the random share instead, percentage_random=25".into())
     }),
     takes!("bs|blocksize", |s, v| parse::block_sizes(v.text()?, &mut s.lengths.fixed, v.kb)?)
         .writes(|w| {
@@ -62,7 +62,7 @@ pub(in super::super) const ROWS: &[Row] = &[
     .tells(Load, |group| {
         let access = &group.workload.access;
         let what = match access.run_stays {
-            true => "times each place",
+            true => "I/Os at each offset",
             false => "sequential I/Os from each offset",
         };
         (access.run > 1).then(|| format!("{} {what}", access.run))
@@ -114,7 +114,7 @@ fn read_percent(w: &Written<'_>) -> Word {
 
 fn random_percent(w: &Written<'_>) -> Word {
     let random = w.mix.iter().filter(|mix| mix.random).flat_map(|mix| &mix.parts);
-    let shares = random.map(|part| whole(part[0].random_percent, "the share of random"));
+    let shares = random.map(|part| whole(part[0].random_percent, "the share of random I/Os"));
     let shares = shares.collect::<Result<Vec<_>, _>>()?;
     word_if(shares.iter().any(|share| *share != 100), each(&shares))
 }
@@ -152,7 +152,7 @@ fn way(w: &Written<'_>, mix: &Mix<'_>) -> Result<String, String> {
         (false, Walk::Strided { bytes }, Some(size)) if bytes > size => {
             format!("{mix}:{}", bytes - size)
         }
-        _ => return Err("this way from place to place is not fio's".to_owned()),
+        _ => return Err("fio has no such order of sequential I/Os".to_owned()),
     })
 }
 
@@ -169,7 +169,7 @@ fn law(w: &Written<'_>) -> Word {
                 let share = whole(zone.io_percent, "the share of a zone")?;
                 let space = match zone.space {
                     Extent::Bytes(bytes) => bytes,
-                    Extent::Percent(percent) => whole(percent, "a zone")?.into(),
+                    Extent::Percent(percent) => whole(percent, "the size of a zone")?.into(),
                 };
                 Ok(format!("{share}/{space}"))
             };
@@ -182,8 +182,8 @@ fn law(w: &Written<'_>) -> Word {
 fn told_places(group: &Group) -> Option<String> {
     let access = &group.workload.access;
     let words = match &access.random {
-        Places::Uniform => "random places uniform".to_owned(),
-        Places::Once => "random offsets, each block once before any again".to_owned(),
+        Places::Uniform => "random offsets, uniform".to_owned(),
+        Places::Once => "random offsets, each block once before any repeats".to_owned(),
         Places::Zipf { exponent } => format!("random offsets, zipf {exponent}"),
         Places::Pareto { hot } => format!("random offsets, pareto {hot}"),
         Places::Normal { deviation_percent } => {
@@ -225,10 +225,10 @@ fn told_line(line: &Line) -> String {
         facts.push(format!("aligned to {}", print_size(align.into())));
     }
     if line.delay_us > 0 {
-        facts.push(format!("{} us before each {}", line.delay_us, line.burst));
+        facts.push(format!("{} us before each burst of {}", line.delay_us, line.burst));
     }
     if line.reply_bytes > 0 {
-        facts.push(format!("answered with {}", print_size(line.reply_bytes.into())));
+        facts.push(format!("reply of {}", print_size(line.reply_bytes.into())));
     }
     facts.join(", ")
 }

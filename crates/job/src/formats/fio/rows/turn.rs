@@ -30,14 +30,14 @@ pub(in super::super) const ROWS: &[Row] = &[
         .writes(|w| word_if(!w.group.when.after.is_empty(), &w.group.when.after))
         .tells(Turn, |group| {
             let after = &group.when.after;
-            (!after.is_empty()).then(|| format!("begins when {after} has ended"))
+            (!after.is_empty()).then(|| format!("starts when {after} has ended"))
         }),
     sets!("startdelay", delay_us, |v| parse::delay(v.text()?)?)
         .writes(|w| micros_if(w.group.when.delay_seconds))
         .tells(Turn, |group| {
             let (delay, after) = (group.when.delay_seconds, &group.when.after);
             (delay > 0.0).then(|| match after.is_empty() {
-                true => format!("begins after {}", span(delay)),
+                true => format!("starts after {}", span(delay)),
                 false => format!("{} later", span(delay)),
             })
         }),
@@ -48,7 +48,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         })
         .tells(Turn, |group| {
             let ramp = group.when.ramp_seconds;
-            (ramp > 0.0).then(|| format!("not measured for {} at first", span(ramp)))
+            (ramp > 0.0).then(|| format!("the first {} not measured", span(ramp)))
         }),
     sets!("runtime|timeout", runtime_us, |v| Some(v.seconds()?).filter(|us| *us > 0))
         .writes(runtime)
@@ -69,7 +69,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         .writes(|w| w.step.steady.map_or(Ok(None), |steady| micros(steady.after_seconds)))
         .tells_of_step(|step| {
             let after = step.steady?.after_seconds;
-            (after > 0.0).then(|| format!(", not looked at for {} at first", span(after)))
+            (after > 0.0).then(|| format!(", the first {} not evaluated", span(after)))
         }),
     sets!("steadystate_check_interval|ss_interval", steady.interval_us, |v| Some(v.seconds()?))
         .writes(|w| some_word(w.step.steady.map(|steady| steady.interval_seconds)))
@@ -101,7 +101,7 @@ pub(in super::super) const ROWS: &[Row] = &[
         .writes(|w| word_if(!w.group.cores.is_empty(), list(&w.group.cores, ",")))
         .tells(Turn, |group| {
             let cores = &group.cores;
-            (!cores.is_empty()).then(|| format!("on processors {}", list(cores, ", ")))
+            (!cores.is_empty()).then(|| format!("on CPUs {}", list(cores, ", ")))
         }),
     sets!("cpumask", seats.cpus, |v| parse::processor_mask(v.text()?)?),
     sets!("numa_cpu_nodes", seats.nodes, |v| parse::processors(v.text()?)?),
@@ -114,7 +114,10 @@ pub(in super::super) const ROWS: &[Row] = &[
             word_if(of_one || w.group.reported == Reported::Step, "")
         })
         .tells(Shown, |group| {
-            said_if(group.reported == Reported::Step, "one result with others that report so")
+            said_if(
+                group.reported == Reported::Step,
+                "one result with the other jobs that set group_reporting",
+            )
         }),
 ];
 
@@ -146,7 +149,7 @@ fn micros(seconds: f64) -> Word {
     // The difference of two times may lack the last digit.
     match (seconds * 1e6 - micros).abs() < 1e-3 {
         true => word(format!("{micros}us")),
-        false => Err(format!("{seconds} s are no whole microseconds")),
+        false => Err(format!("{seconds} s is not a whole number of microseconds")),
     }
 }
 
@@ -155,7 +158,7 @@ fn criterion(steady: Steady) -> Result<String, String> {
         Quantity::Iops => "iops",
         Quantity::Bandwidth => "bw",
         Quantity::Latency if !steady.percent => {
-            return Err("a limit of latencies is not in percent, as it is with fio".to_owned());
+            return Err("fio accepts a latency limit in percent only".to_owned());
         }
         Quantity::Latency => "lat",
     };

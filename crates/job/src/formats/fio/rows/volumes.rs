@@ -32,10 +32,10 @@ pub(in super::super) const ROWS: &[Row] = &[
     switch!("create_only", before.only_made),
     Row::new(&["unlink"], false, |s, v| {
         s.before.unlink = v.switch()?;
-        Ok(s.before.unlink.then_some("files are removed when all jobs are over, not behind each"))
+        Ok(s.before.unlink.then_some("files are removed after all jobs, not after each job"))
     })
     .writes(|w| word_if(w.group.unlink, 1))
-    .tells(Load, |group| group.unlink.then(|| "files are removed in the end".to_owned())),
+    .tells(Load, |group| group.unlink.then(|| "files removed at the end".to_owned())),
     sets!("allow_file_create", before.none_made, |v| !v.switch()?),
     sets!("size", size, |v| v.some_amount()?)
         .writes(|w| match w.group.workload.range.length {
@@ -47,14 +47,16 @@ pub(in super::super) const ROWS: &[Row] = &[
             let range = &group.workload.range;
             let start = extent(range.start);
             match range.length {
-                Some(length) => Some(format!("{} from {start} on", extent(length))),
-                None if range.start != Extent::Bytes(0) => Some(format!("from {start} to the end")),
+                Some(length) => Some(format!("{} from offset {start}", extent(length))),
+                None if range.start != Extent::Bytes(0) => {
+                    Some(format!("from offset {start} to the end"))
+                }
                 None => None,
             }
         }),
     Row::new(&["filesize"], false, |s, v| {
         s.file_size = Some(parse::file_size(v.text()?, v.kb)?);
-        let why = "all files have the mean of the range; fio draws the size of each";
+        let why = "all files have the mean size of the range; fio draws the size of each file";
         Ok(v.text()?.contains('-').then_some(why))
     }),
     sets!("offset|fileoffset", offset, |v| v.amount()?).writes(|w| {
@@ -68,7 +70,7 @@ pub(in super::super) const ROWS: &[Row] = &[
     sets!("offset_align", offset_align, |v| v.size()?),
     sets!("file_service_type", service, |v| parse::service(v.text()?)?)
         .writes(|w| match w.access().files {
-            Some(_) => Err("parts of a volume that are files are not fio's".to_owned()),
+            Some(_) => Err("fio cannot divide a volume into files".to_owned()),
             None => Ok(None),
         })
         .tells(Load, |group| group.workload.access.files.as_ref().map(told_files)),
@@ -87,8 +89,8 @@ fn told_files(files: &FileWalk) -> String {
         None => "in turn".to_owned(),
         Some(Places::Zipf { exponent }) => format!("by zipf {exponent}"),
         Some(Places::Pareto { hot }) => format!("by pareto {hot}"),
-        Some(Places::Normal { deviation_percent }) => format!("normal {deviation_percent:.1}"),
-        Some(_) => "by chance".to_owned(),
+        Some(Places::Normal { deviation_percent }) => format!("by normal {deviation_percent:.1}"),
+        Some(_) => "at random".to_owned(),
     };
-    format!("{ios} in a row on one of {count} files, which come {law}")
+    format!("{ios} consecutive I/Os on one of {count} files, chosen {law}")
 }

@@ -104,10 +104,10 @@ fn lengths_go_by_the_order_of_places_or_are_any() {
     let spread = many.notes_of(Treatment::Differs).any(|note| note.why.contains("evenly"));
     assert!(spread && many.job.is_some());
     for (words, part) in [
-        ("bsrange=512-4k\nbs_unaligned\ndirect=1", "page cache: take direct=0"),
-        ("bsrange=512-4k\nbs_unaligned\nverify=md5", "whole sectors"),
-        ("bsrange=1-64k", "stands for 65536 sizes"),
-        ("rw=randread:2\nbs_is_seq_rand=1", "single random places"),
+        ("bsrange=512-4k\nbs_unaligned\ndirect=1", "page cache: set direct=0"),
+        ("bsrange=512-4k\nbs_unaligned\nverify=md5", "multiples of 512"),
+        ("bsrange=1-64k", "has 65536 sizes"),
+        ("rw=randread:2\nbs_is_seq_rand=1", "per random offset"),
     ] {
         let said = refused(&format!("[a]\nsize=8m\nioengine=psync\n{words}\n"));
         assert!(said.contains(part), "{said}");
@@ -121,7 +121,7 @@ fn clones_that_write_are_compared() {
             "[a]\nfilename=/dev/x\nnumjobs=3\nsize=1m\nrw=randwrite\nverify=meta\n{words}\n"
         ));
         let mut notes = reading.notes_of(Treatment::Differs);
-        let all = notes.any(|note| note.why.contains("what any clone wrote last"));
+        let all = notes.any(|note| note.why.contains("the last write of any clone"));
         let job = reading.job.as_ref().unwrap_or_else(|| panic!("{words}: {:?}", reading.notes));
         let groups = job.steps[0].groups.iter();
         let each = groups.map(|group| (group.workers, group.workload.verify.is_some()));

@@ -21,8 +21,8 @@ fn logs_are_numbered_like_fios_jobs() {
     let notes = of(&text);
     let said: Vec<String> = notes.notes_of(Treatment::Differs).map(ToString::to_string).collect();
     let [fresh, slat] = &said[..] else { panic!("{said:?}") };
-    assert!(fresh.contains("begins the log anew"), "{fresh}");
-    assert!(slat.contains("the _slat log is empty") && slat.contains("planned starts"), "{slat}");
+    assert!(fresh.contains("overwrites the log"), "{fresh}");
+    assert!(slat.contains("the _slat log is empty") && slat.contains("planned start"), "{slat}");
     assert_eq!(job("[a]\nsize=1m\nlog_avg_msec=500\n").steps[0].groups[0].logs.job_of(0), None);
     for (words, window_ms) in [("", 0), ("log_avg_msec=250\nlog_offset=1\n", 250)] {
         let of = of(&format!("{NULL}{words}[a]\nwrite_bw_log\n"));
@@ -49,7 +49,10 @@ fn histograms_have_windows_of_their_own() {
     assert_eq!((logs.histograms.as_ref(), logs.job_of(0)), (Some(&expected), Some(1)));
     assert_eq!(job(&write(&first, &storage).unwrap()).steps[0].groups[0].logs, *logs);
     let wrong = error("[a]\nlog_hist_coarseness=7\n");
-    assert!(wrong.contains("x.fio:2: `log_hist_coarseness=7`: 7 is not 0 to 6"), "{wrong}");
+    assert!(
+        wrong.contains("x.fio:2: `log_hist_coarseness=7`: 7 is out of range: 0 to 6"),
+        "{wrong}"
+    );
 }
 
 #[test]
@@ -61,5 +64,5 @@ fn a_trace_is_that_of_one_job() {
     let shared = refused(&format!("{NULL}write_iolog=x.log\n[a]\n[b]\n"));
     assert!(shared.contains("x.fio:6: `write_iolog=x.log`: fio writes the traces"), "{shared}");
     let clones = refused(&format!("{NULL}[a]\nnumjobs=2\nwrite_iolog=x.log\n"));
-    assert!(clones.contains("a trace of its own"), "{clones}");
+    assert!(clones.contains("a separate file"), "{clones}");
 }

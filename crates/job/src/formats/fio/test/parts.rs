@@ -25,7 +25,7 @@ fn a_file_ends_where_filesize_says() {
 #[test]
 fn a_share_of_what_is_not_there_is_nothing() {
     let reading = of("[a]\nsize=256k\noffset=25%\n");
-    assert!(reading.notes[0].why.contains("is 0, as with fio"), "{:?}", reading.notes);
+    assert!(reading.notes[0].why.contains("is 0, as in fio"), "{:?}", reading.notes);
     let group = &reading.job.unwrap().steps[0].groups[0];
     assert_eq!(group.workload.range.start, Extent::Bytes(0));
     let there = job("[a]\nfilename=/dev/x\nsize=256k\noffset=25%\n");
@@ -63,7 +63,7 @@ fn one_io_fits() {
     for words in ["size=132k\nbs=64k\nio_size=25%", "size=2k", "filesize=6k\noffset=4k"] {
         let reading = of(&format!("[a]\nfilename=x\n{words}\n"));
         let refused = reading.notes_of(Treatment::Refused).next().expect(words);
-        assert!(refused.why.contains("no I/O fits"), "{words}: {refused:?}");
+        assert!(refused.why.contains("smaller than one I/O"), "{words}: {refused:?}");
     }
     assert_eq!(of_file("size=132k\nbs=64k\nio_size=33k").1, Some(33 << 10));
 }
@@ -103,13 +103,13 @@ fn shares_come_before_ranges_before_a_length() {
     assert_eq!(sizes("bssplit=1k/50:2k/50"), [1024, 2048]);
     let reading = of("[global]\nbsrange=8k-16k\n[a]\nblocksize=4k\nfilename=/dev/x\n");
     let note = reading.notes_of(Treatment::Ignored).next().unwrap();
-    assert!(note.text == "blocksize=4k" && note.why.contains("comes before it"), "{note:?}");
+    assert!(note.text == "blocksize=4k" && note.why.contains("overrides bs"), "{note:?}");
     let both = of("[a]\nbsrange=8k-16k\nbssplit=4k/100\nfilename=/dev/x\n");
     // As in fio, only the shares count after a range, and before one that leaves them unchanged.
     assert_eq!(both.job.unwrap().steps[0].groups[0].workload.access.lines[0].size_bytes, 4096);
     assert_eq!(sizes("bssplit=1k/50:2k/50\nbsrange=512-1m"), [1024, 2048]);
     let cut = of("[a]\nbssplit=4k/100\nbsrange=8k-16k\nfilename=/dev/x\n");
-    assert!(cut.job.is_none() && cut.notes[0].why.contains("keep one"), "{:?}", cut.notes);
+    assert!(cut.job.is_none() && cut.notes[0].why.contains("remove one"), "{:?}", cut.notes);
 }
 
 #[test]

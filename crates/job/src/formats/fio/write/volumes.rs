@@ -27,22 +27,24 @@ pub(super) fn find(
     let traced = group.workload.access.trace.is_some();
     let mut way: Option<Way> = None;
     for uri in &group.volumes {
-        let why = "it has no word for this volume; files want ?direct=0 or ?direct=1";
+        let why = "fio has no equivalent of this volume; files need ?direct=0 or ?direct=1";
         let storage = storage(uri).ok_or_else(|| format!("{uri}: {why}"))?;
         let (name, this) = named(&storage).map_err(|why| format!("{uri}: {why}"))?;
         if way.as_ref().is_some_and(|way| *way != this) {
-            return Err(format!("{uri} is reached otherwise than the volumes before it"));
+            return Err(format!(
+                "{uri} needs another ioengine or other connection options than the previous volumes"
+            ));
         }
         way = Some(this);
         let name = name.map(|name| if traced { name } else { name.replace(':', "\\:") });
         written.names.extend(name);
     }
-    written.way = way.ok_or("a job without a volume")?;
+    written.way = way.ok_or("the job has no volume")?;
     written.files = if traced { 1 } else { written.names.len().max(1) as u64 };
     written.cached = written.way.direct == Some(false);
     match written.cached || group.cache == Default::default() {
         true => Ok(()),
-        false => Err("no page cache is between".to_owned()),
+        false => Err("cache options need files in the page cache: use ?direct=0".to_owned()),
     }
 }
 
@@ -73,7 +75,9 @@ fn named(storage: &Storage) -> Result<(Option<String>, Way), String> {
         | Storage::Memory { .. }
         | Storage::Stripe { .. }
         | Storage::Mirror { .. } => {
-            return Err("fio has a word neither for memory nor for several volumes as one".into());
+            return Err(
+                "fio has no equivalent of memory volumes and of several volumes as one".into()
+            );
         }
     })
 }

@@ -110,7 +110,7 @@ fn parts_outside_of_their_section_are_no_comments() {
     assert!(error.contains("not a section of an Iometer configuration"), "{error}");
     let early = whole().replace("'MANAGER LIST ====\n", "'MANAGER LIST\n'END manager list\n");
     let error = with(&early, &[]).unwrap_err().to_string();
-    assert!(error.contains("stands outside of its section"), "{error}");
+    assert!(error.contains("is outside its section"), "{error}");
 }
 
 #[test]
@@ -130,9 +130,9 @@ fn refusals_say_which_line() {
     let counted = refused(&whole().replace("\t4,DISABLED,1", "\t4,ENABLED,5"));
     assert!(counted.contains("`4,ENABLED,5`: the test connection rate"), "{counted}");
     let short = refused(&whole().replace("\t8192,40,", "\t8192,39,"));
-    assert!(short.contains(":18: `mix, of two`: its lines sum up to 99 percent"), "{short}");
+    assert!(short.contains(":18: `mix, of two`: the lines sum up to 99 percent"), "{short}");
     let endless = refused(&whole().replace("\t0          1          5", "\t0 0 0"));
-    assert_eq!(endless.matches("a test without an end").count(), 1, "{endless}");
+    assert_eq!(endless.matches("the test has no end").count(), 1, "{endless}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn workers_of_one_target_do_not_begin_together() {
     let end = two.find("'End manager").unwrap();
     let two = format!("{}{}{}", &two[..end], &two[begin..end], &two[end..]);
     assert!(
-        said(&with(&file("NORMAL", &two), &[]).unwrap()).contains("begin at places of their own")
+        said(&with(&file("NORMAL", &two), &[]).unwrap()).contains("start at different offsets")
     );
-    assert!(!said(&with(&whole(), &[]).unwrap()).contains("begin at places"));
+    assert!(!said(&with(&whole(), &[]).unwrap()).contains("start at different"));
 }
