@@ -165,8 +165,8 @@ fn a_cgroup_is_asked_before_it_ends_a_run() {
     let Some(cgroup) = Cgroup::limited(64 << 20) else { return };
     let folder = Folder::new();
     for (args, wanted) in [
-        ("run ram:256m --seconds 1", "256m of memory are wanted"),
-        ("run ram:40m ram:41m --seconds 1", "81m of memory are wanted"),
+        ("run ram:256m --seconds 1", "256m of memory are needed"),
+        ("run ram:40m ram:41m --seconds 1", "81m of memory are needed"),
         ("race --targets 1 --volumes 2 --volume-size 128m --seconds 1", "need 256m of memory"),
     ] {
         let refused = run(&mut cgroup.command(&drumfire, folder.path(), args), LIMIT);

@@ -135,7 +135,7 @@ fn a_port_of_another_protocol() {
         format!("run nvme+tcp://127.0.0.1:{iscsi}/{NQN}:disk/1 --seconds 1"),
     ] {
         let finished = drumfire.run(folder.path(), &args, LIMIT);
-        refused(&finished, FAILED, "another protocol's port?");
+        refused(&finished, FAILED, "the port of another protocol?");
     }
 }
 
