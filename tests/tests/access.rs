@@ -59,7 +59,7 @@ fn a_list_of_hosts_that_makes_no_sense_is_refused() {
         (nvme, "disk = \"nqn.2026-11.org.example:host\"", "serve.toml"),
         (nvme, "[iscsi_hosts]\ndisk = [\"127.0.0.1\"]", "not served over iSCSI"),
         (nvme, "[nbd_hosts]\ndisk = []", "not served over NBD"),
-        (iscsi, "[iscsi_hosts]\ndisk = [\"here\"]", "'here' is no address"),
+        (iscsi, "[iscsi_hosts]\ndisk = [\"here\"]", "'here' is not an address"),
         (iscsi, "[iscsi_hosts]\ndisc = []", "disc"),
         (iscsi, "disk = []", "not served over NVMe/TCP"),
     ] {

@@ -75,7 +75,7 @@ fn reads_beyond_the_end_of_a_file_are_named() {
         drumfire.run(folder.path(), &format!("report o --as {form}"), LIMIT).ok().stdout
     };
     let text = report("text");
-    assert!(text.contains("× read: end of file: no data there"), "{text}");
+    assert!(text.contains("× read: read past the end of the file"), "{text}");
     assert!(report("html").contains("<h2>errors"));
     let fio: Value = serde_json::from_str(&report("fio")).unwrap();
     let job = &fio["jobs"][0];

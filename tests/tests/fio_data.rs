@@ -51,7 +51,7 @@ fn what_one_job_wrote_a_later_one_compares() {
         let totals = &result["totals"];
         assert_eq!((&totals["read"]["ios"], &totals["write"]["ios"]), (&32.into(), &0.into()));
         let warnings = result["warnings"].to_string();
-        assert!(warnings.contains("is not noticed"), "{warnings}");
+        assert!(warnings.contains("is not detected"), "{warnings}");
         assert_eq!(fs::read(folder.path().join("f")).unwrap(), before, "{read}");
         damage(&folder, "f", 77_777);
         let found = ours(&drumfire, &folder, "run read.fio");

@@ -183,7 +183,7 @@ fn a_connection_is_closed_or_reset_in_place_of_an_answer() {
     let ended = served.running.finish(LIMIT);
     let struck = "affected by the faults of 'test': disconnect (fault 1) 1, reset (fault 2) 1";
     assert!(ended.stderr.contains(struck), "{ended:?}");
-    assert!(ended.stderr.contains("an injected fault of a volume ended it"), "{ended:?}");
+    assert!(ended.stderr.contains("closed by an injected fault of a volume"), "{ended:?}");
 }
 
 #[test]

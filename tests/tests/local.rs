@@ -76,7 +76,7 @@ fn what_cannot_be_polled_says_why() {
     folder.file("disk.img", &vec![7; 1 << 20]);
     for (uri, why) in [
         ("file:disk.img?iopoll&direct=0", "direct I/O"),
-        ("file:/dev/shm?iopoll", "neither a file nor a block device"),
+        ("file:/dev/shm?iopoll", "not a file or a block device"),
     ] {
         let finished = drumfire.run(folder.path(), &format!("run {uri} --seconds 1"), LIMIT);
         assert_ne!(finished.code, Some(0), "{finished:?}");

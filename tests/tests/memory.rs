@@ -173,7 +173,7 @@ fn a_cgroup_is_asked_before_it_ends_a_run() {
         assert_eq!(refused.code, Some(1), "{args}: {refused:?}");
         let stderr = &refused.stderr;
         assert!(stderr.contains(wanted), "{args}: {stderr}");
-        assert!(stderr.contains("limits to 64m"), "{args}: {stderr}");
+        assert!(stderr.contains("limit of the memory cgroup"), "{args}: {stderr}");
     }
     let args = "run ram:8m --seconds 1 --ramp 0";
     run(&mut cgroup.command(&drumfire, folder.path(), args), LIMIT).ok();

@@ -217,7 +217,7 @@ fn groups_above_a_namespace_are_not_passed() {
         assert!(evidence.contains("control groups above this namespace do not show"), "{evidence}");
     }
     assert_eq!(hidden["host"]["namespaces"], "cgroup", "{hidden}");
-    let note = "in namespaces of its own: control groups above do not show";
+    let note = "runs in its own namespaces: control groups above are not visible";
     assert!(hidden["warnings"].as_array().unwrap().contains(&note.into()), "{hidden}");
     // Separate user and PID namespaces hide no cgroup, and are reported.
     let own = below(&["--user", "--map-root-user", "--pid", "--fork"]);

@@ -146,7 +146,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
         Storage::Remote(remote) => remote_uri(remote)?,
         Storage::File { path, .. } if is_no_storage(path) => {
-            return Err(format!("{path} is neither a file nor a block device"));
+            return Err(format!("{path} is not a file or a block device"));
         }
         Storage::Nothing { size_bytes, block_bytes } => {
             Uri::Null { bytes: *size_bytes, block_bytes: *block_bytes, call: None }
@@ -251,7 +251,7 @@ fn remote_of(nvme: NvmeUri) -> Option<Remote> {
     })
 }
 
-/// Whether the path is neither a file nor a block device: a folder, `/dev/null`.
+/// Whether the path is not a file or a block device: a folder, `/dev/null`.
 fn is_no_storage(path: &str) -> bool {
     let kind = std::fs::metadata(path).map(|there| there.file_type());
     let is_file = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
@@ -353,7 +353,7 @@ mod test {
             assert_eq!(name_volume(&storage_of(uri).unwrap()).unwrap(), uri);
         }
         let null = storage_of("file:/dev/null?size=1g&direct=0").unwrap();
-        assert!(name_volume(&null).unwrap_err().contains("neither a file nor a block device"));
+        assert!(name_volume(&null).unwrap_err().contains("not a file or a block device"));
         for uri in [
             "ram:1g",
             "file:/x",

@@ -124,7 +124,7 @@ fn concerns_the_server(fault: Fault, cause: Cause) -> bool {
 }
 
 fn first(name: &str, words: &str) -> String {
-    format!("volume {name}: an I/O failed: {words}")
+    format!("volume {name}: I/O failed: {words}")
 }
 
 fn more(name: &str, count: u64, words: &str) -> String {

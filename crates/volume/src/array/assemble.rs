@@ -372,10 +372,7 @@ mod test {
             let assembly = assemble("disk", &legs, &[], false).unwrap();
             assert_eq!(assembly.newest.generation, new.generation);
             assert_eq!(assembly.newest.in_state(LegState::In), 1);
-            assert_eq!(
-                assembly.notes,
-                ["leg 2 (b) is stale: it resyncs while the array is open"]
-            );
+            assert_eq!(assembly.notes, ["leg 2 (b) is stale: it resyncs while the array is open"]);
         }
         // A second attempt without `degraded` is refused, too.
         let error = say(&[found("b", &old, 12)]);
