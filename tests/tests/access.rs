@@ -139,7 +139,7 @@ fn a_server_says_which_volumes_anybody_may_write() {
     let lines = said(two, "--nbd 0.0.0.0:0 --iscsi 127.0.0.1:0");
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(
-        line.contains("anybody who reaches NBD at 0.0.0.0:0 may read and write a, b"),
+        line.contains("any host that can connect to NBD at 0.0.0.0:0 can read and write a, b"),
         "{line}"
     );
     let listed = format!("{two}[nbd_hosts]\na = [\"10.0.0.0/8\"]\n");

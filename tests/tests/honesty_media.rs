@@ -124,7 +124,10 @@ fn a_loop_device_over_a_disk_is_no_memory() {
     let (verdict, evidence) = said(&result, "H01");
     assert_eq!(verdict, "warn", "{evidence}");
     let name = lower.path().trim_start_matches("/dev/");
-    assert!(evidence.contains(&format!("keeps the file of {name}")), "{evidence}");
+    assert!(
+        evidence.contains(&format!("caches in the page cache the file of {name}")),
+        "{evidence}"
+    );
 }
 
 /// Runs reads of a file in an overlay with this upper folder, in a mount namespace that ends with
@@ -347,7 +350,7 @@ fn one_block_is_no_working_set() {
     let path = folder.file("disk", &data());
     let volume = format!("\"file:{}\"", path.display());
     for (range, word) in [
-        ("length = \"4k\"", "every I/O goes to the same 4.0 KiB"),
+        ("length = \"4k\"", "all I/Os go to the same 4.0 KiB"),
         ("length = \"256k\"", "only 256.0 KiB of 64.0 MiB are used"),
         ("length = \"32m\"", ""),
     ] {

@@ -315,8 +315,12 @@ fn a_change_is_told_at_once_be_it_taken_or_refused() {
             false => running.await_stderr(LIMIT, |text| text.contains("  1s ").then_some(())),
         }
         for (file, text, said) in [
-            ("faults.toml", "nonsense = 1", "is refused, 'fails' stays: line 1: unknown field"),
-            ("faults.toml", slow, "is refused, 'fails' stays: fault 1: "),
+            (
+                "faults.toml",
+                "nonsense = 1",
+                "is invalid, 'fails' stays in use: line 1: unknown field",
+            ),
+            ("faults.toml", slow, "is invalid, 'fails' stays in use: fault 1: "),
             ("faults.toml", "", "the schedule changed to 'no faults', 0 faults"),
             ("faults.toml", fails, "the schedule changed to 'fails', 1 fault"),
             (

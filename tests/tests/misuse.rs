@@ -80,7 +80,7 @@ misuses! {
     a_portal_with_a_path "discover file:x/y" => USAGE "host:port"
     a_port_beyond_all "discover 127.0.0.1:99999" => USAGE "'99999' is not a port"
     a_sweep_of_nothing "sweep no-such-folder" => USAGE "no-such-folder"
-    a_sweep_in_a_plain_folder "sweep ." => USAGE "holds no sweep"
+    a_sweep_in_a_plain_folder "sweep ." => USAGE "is not a sweep"
     an_axis_that_is_none "sweep race --axis no=1" => USAGE "volumes, size, read"
     missing_parts "simulate x25-m --parts none" => USAGE "cannot read none"
     a_simulation_beyond_its_clock "simulate x25-m --seconds 20000000" => USAGE "200 days"
@@ -190,8 +190,12 @@ fn files_that_cannot_be_laid_out() {
     folder.file("nowhere.toml", job("no/such/x", "1m").as_bytes());
     folder.file("large.fio", b"[a]\nfilename=no/big.x\nsize=4096t\nrw=read\n");
     let sized = drumfire.run(folder.path(), "run large.toml", LIMIT);
-    refused(&sized, FAILED, "are to be written first, and");
-    refused(&drumfire.run(folder.path(), "run large.fio", LIMIT), FAILED, "free there");
+    refused(&sized, FAILED, "the layout needs");
+    refused(
+        &drumfire.run(folder.path(), "run large.fio", LIMIT),
+        FAILED,
+        "are free in this file system",
+    );
     let nowhere = drumfire.run(folder.path(), "run nowhere.toml", LIMIT);
     refused(&nowhere, USAGE, "no/such is missing: create it first");
     let left = std::fs::read_dir(folder.path()).unwrap().count();

@@ -94,12 +94,13 @@ fn runs_that_were_picked_are_told() {
     assert_eq!(doubts, ["repeats 2 were measured before, and those results were discarded"]);
     let compared = drumfire.run(folder.path(), "compare s s", LIMIT).ok().stdout;
     for side in ["first", "second"] {
-        let words = format!("the {side} side: repeats 2 went through before, and that was thrown");
+        let words =
+            format!("the {side} side: repeats 2 were measured before, and those results were");
         assert!(compared.contains(&words), "{compared}");
     }
     assert!(compared.contains("journal of s: 5 runs begun, 5 went through, 1 made"), "{compared}");
     let page = drumfire.run(folder.path(), "compare s s --as html", LIMIT).ok().stdout;
-    assert!(page.contains("the second side: repeats 2 went through before"), "{page}");
+    assert!(page.contains("the second side: repeats 2 were measured before"), "{page}");
     assert!(page.contains("journal of s: 5 runs begun"), "{page}");
     let document = drumfire.run(folder.path(), "compare s s --json", LIMIT).ok().json();
     assert_eq!(document["journals"][1]["thrown_away"], 1, "{document}");

@@ -80,7 +80,9 @@ impl Filter {
         if let Some(class) = self.class.as_deref().filter(|class| !known(class)) {
             let all = CLASSES.map(Class::word);
             let (near, all) = (hint(class, all), all.join(", "));
-            return Err(UsageError(format!("--class: '{class}' is none of {all}{near}")));
+            return Err(UsageError(format!(
+                "--class: unknown value '{class}': one of {all}{near}"
+            )));
         }
         if let Some(bus) = &self.interface {
             interface_named(bus).map_err(|reason| UsageError(format!("--interface: {reason}")))?;
@@ -89,7 +91,10 @@ impl Filter {
         let amount = Amount::parse(text).map_err(|e| UsageError(format!("--capacity: {e}")))?;
         match amount.dimension == Dimension::BYTES {
             true => Ok(Some(amount.value)),
-            false => Err(UsageError(format!("--capacity: '{text}': bytes, as 3.84TB"))),
+            false => Err(UsageError(format!(
+                "--capacity: '{text}' is not a capacity: write \
+                3.84TB"
+            ))),
         }
     }
 

@@ -146,7 +146,7 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
     }
     let (mut pairs, alone) = pairs(args, &a, &b);
     if pairs.is_empty() {
-        let why = "no cells in common: compare two runs, or sweeps with equal cells";
+        let why = "no equal cells: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
     let judged = mark(pairs.iter_mut().map(|pair| &mut pair.comparison));

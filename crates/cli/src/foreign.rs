@@ -226,7 +226,7 @@ fn remote_uri(remote: &Remote) -> Result<Uri, String> {
     // A name that a URI cannot express would name another volume.
     match uri.to_string().parse::<Uri>() {
         Ok(read) if read == uri => Ok(uri),
-        Ok(_) => Err(format!("{target}: no / ? and & can stand in a name")),
+        Ok(_) => Err(format!("{target}: names cannot contain /, ? or &")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -394,7 +394,7 @@ mod test {
             (&*"x".repeat(224), "me", "subsystem name"),
             ("nqn.2026-11.x:a/b", "me", "nvme+tcp://"),
             ("nqn.2026-11.x:a?reconnect=9s", "me", "not a volume"),
-            ("nqn.2026-11.x:a", "me&reconnect=9s", "can stand in a name"),
+            ("nqn.2026-11.x:a", "me&reconnect=9s", "names cannot contain"),
         ] {
             let why = remote(target, initiator).unwrap_err();
             assert!(why.contains(part), "{why}");

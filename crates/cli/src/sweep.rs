@@ -194,7 +194,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let exit = made.and_then(|exit| kept.map(|()| exit));
     let exit = exit.map_err(|error| match exit::of_error(&error) {
         Exit::Usage => error,
-        _ => Failed(format!("{error:#}; to go on: drumfire sweep {}", folder.display())).into(),
+        _ => Failed(format!("{error:#}; to resume: drumfire sweep {}", folder.display())).into(),
     })?;
     write_text(sweep.document(), folder)?;
     if runs.has_measured {
@@ -256,12 +256,12 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
         }
         None => {
             if args.run.verify_only {
-                let why = "--verify-only works with run only, not with sweep";
+                let why = "--verify-only is an option of run, not of sweep";
                 return Err(UsageError(why.to_owned()).into());
             }
             let first = Path::new(&args.run.volumes[0]);
             if first.is_dir() && !is_one(first) {
-                let why = format!("{} holds no sweep: it has no {DOCUMENT}", first.display());
+                let why = format!("{} is not a sweep: {DOCUMENT} is missing", first.display());
                 return Err(UsageError(why).into());
             }
             if is_one(first) {
@@ -295,7 +295,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let sweep = resume(there)?;
     if !sweep.has_plan_of(&new) {
         let there = there.display();
-        let why = format!("{there} holds another sweep: give another --out, or --replace");
+        let why = format!("{there} holds another sweep: choose another --out, or add --replace");
         return Err(UsageError(why).into());
     }
     let bench = bench_of(&sweep, allowed)?;
@@ -320,7 +320,7 @@ fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
     let decided = plan.into_iter().chain(asked::DECIDED);
     asked::refuse_beside(&folder.display().to_string(), decided)?;
     if run.volumes.len() > 1 {
-        let why = format!("{} names its volumes by itself", folder.display());
+        let why = format!("{} names its volumes: remove the others", folder.display());
         return Err(UsageError(why).into());
     }
     let held = lock(folder)?;
@@ -378,7 +378,7 @@ impl Runs<'_> {
             exit = exit.worse(self.make(sweep, &ticket)?);
             if exit == Exit::Interrupted {
                 let again = self.home().display();
-                output::note(format_args!("drumfire: to go on: drumfire sweep {again}"));
+                output::note(format_args!("drumfire: to resume: drumfire sweep {again}"));
                 return Ok(exit);
             }
         }

@@ -82,7 +82,7 @@ impl Thresholds {
         let pending = |threshold: &Threshold| Bound {
             bound: threshold.to_string(),
             verdict: Kept::Unknown,
-            evidence: "the sweep is not at its end".to_owned(),
+            evidence: "the sweep is not complete".to_owned(),
             ..Bound::default()
         };
         self.told.of(self.fail_if.iter().map(pending))
@@ -98,7 +98,7 @@ impl Thresholds {
         for Bound { bound, verdict, .. } in kept {
             let threshold = bound.parse::<Threshold>();
             let threshold = threshold
-                .map_err(|why| UsageError(format!("the sweep has the bound '{bound}': {why}")))?;
+                .map_err(|why| UsageError(format!("bound '{bound}' of the sweep: {why}")))?;
             if !fail_if.contains(&threshold) {
                 fail_if.push(threshold);
             }

@@ -148,10 +148,13 @@ fn raid10(
 ) -> Result<Uri> {
     let wrong = |why: &str| UsageError(why.to_owned());
     if legs.len() < 4 || !legs.len().is_multiple_of(2) {
-        return Err(wrong("raid10 needs an even number of legs, 4 at least").into());
+        return Err(wrong("raid10 needs an even number of legs, at least 4").into());
     }
     if !spares.is_empty() {
-        return Err(wrong("a spare belongs to one pair: add it with `volume add --spare`").into());
+        return Err(wrong(
+            "in raid10, a spare belongs to one pair: add it with `volume add --spare`",
+        )
+        .into());
     }
     let chunk_bytes = parse_size(chunk).map_err(|error| wrong(&error.to_string()))?;
     // Checked before anything is written: the URI must be valid.
@@ -178,9 +181,10 @@ fn grow(uri: Uri, size: Option<&str>) -> Result<()> {
         Uri::Stripe { parts, .. } => {
             let count = parts.len() as u64;
             if bytes.is_some_and(|bytes| !bytes.is_multiple_of(count)) {
-                return Err(
-                    wrong(format!("--size: a multiple of {count}, for {count} parts")).into()
-                );
+                return Err(wrong(format!(
+                    "--size must be a multiple of {count}, for {count} parts"
+                ))
+                .into());
             }
             (parts, bytes.map(|bytes| bytes / count))
         }

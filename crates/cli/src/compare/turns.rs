@@ -120,7 +120,7 @@ impl Progress {
 fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, Vec<String>)> {
     let mut exit = Exit::Good;
     for _ in 0..runs {
-        progress.next("control: A beside A");
+        progress.next("control: A compared with A");
         exit = exit.worse(turn.next()?);
         if exit == Exit::Interrupted {
             break;
@@ -130,7 +130,7 @@ fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, 
     turn.end()?;
     if !unkept.is_empty() {
         let figures = unkept.join(", ");
-        output::note(format_args!("drumfire: A beside A differs in {figures}"));
+        output::note(format_args!("drumfire: A compared with A differs in {figures}"));
     }
     Ok((exit, unkept))
 }
@@ -177,7 +177,7 @@ fn side(line: &str) -> Result<Side> {
     typed::within(&line, |args| {
         let (job, drive, allowed) = match args.command {
             Command::Run(run) if run.verify_only => {
-                let why = "--verify-only measures nothing that could be compared";
+                let why = "--verify-only measures nothing to compare";
                 return Err(UsageError(why.to_owned()).into());
             }
             Command::Run(run) => {

@@ -88,7 +88,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         None => {}
     }
     for ignored in &line.ignored {
-        output::note(format_args!("drumfire: {ignored} changes nothing here"));
+        output::note(format_args!("drumfire: {ignored} is ignored"));
     }
     let stdin = |file: &str| file == "-" || file == "/dev/stdin";
     if let Some(file) = line.files.iter().find(|file| !stdin(file) && !Path::new(file).exists()) {
@@ -218,7 +218,10 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     let missing = layout::missing(job, Manner::FioAnew);
     if let Some(path) = missing.keys().next().filter(|_| line.read_only) {
         let name = path.display();
-        output::note(format_args!("drumfire: {name} would be written first, against --readonly"));
+        output::note(format_args!(
+            "drumfire: {name} would be laid out first, which --readonly \
+            forbids"
+        ));
         return Ok(Exit::Jobs(1));
     }
     layout::has_room(job, Manner::FioAnew)?;
@@ -350,7 +353,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
         let kept = format!("{}.{when}.txt", group.name);
         let file = os::new_file(Path::new(&kept));
         let file = file.with_context(|| format!("cannot write {kept}"))?;
-        output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
+        output::note(format_args!("drumfire: {}: running {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
         // A separate process group, so that the command's children end with it.
         command_of.arg("-c").arg(command).stdin(Stdio::null()).stdout(file).process_group(0);

@@ -149,7 +149,7 @@ fn run(args: &Run) -> Result<Exit> {
     let out = session.out.display();
     match exit {
         Exit::Interrupted => {
-            output::note(format_args!("drumfire: to go on: {}", again(args, &session.out)));
+            output::note(format_args!("drumfire: to resume: {}", again(args, &session.out)));
         }
         _ => output::note(format_args!("drumfire: results in {out}")),
     }
@@ -171,7 +171,7 @@ fn say_what_is_there(scenarios: &[Scenario], ways: (bool, bool), session: &Sessi
     let done = there.iter().filter(|is_there| **is_there).count();
     if done > 0 {
         let all = there.len();
-        output::note(format_args!("drumfire: {done} of {all} steps are there already"));
+        output::note(format_args!("drumfire: {done} of {all} steps already done"));
     }
 }
 

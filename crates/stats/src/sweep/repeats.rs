@@ -280,10 +280,10 @@ mod test {
     fn the_journal_knows_what_was_thrown_away_or_exchanged() {
         let mut all = honest();
         all.splice(0..0, [(Event::Begun, 2, ""), (Event::Ended, 2, "slow")]);
-        let words = "warn: repeats 2 went through before, and that was thrown away";
+        let words = "warn: repeats 2 were measured before, and those results were discarded";
         assert_eq!(told(|_| (), Some(&journal(&all))), [words]);
         let other = |runs: &mut Vec<CellRun>| runs[2].source.digest = "lucky".to_owned();
-        let words = "fail: another run than the journal names is there for repeats 3";
+        let words = "fail: repeats 3 are not the runs that the journal lists";
         assert_eq!(told(other, Some(&journal(&honest()))), [words]);
         let few = journal(&honest()[..4]);
         assert_eq!(told(|_| (), Some(&few)), ["warn: the journal has no repeats 3"]);

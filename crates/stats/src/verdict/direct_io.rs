@@ -153,7 +153,7 @@ mod test {
         assert_eq!(hidden.verdict, Verdict::Unknown);
         assert!(
             hidden.evidence.ends_with(
-                "below loop7 on /memfd:x (deleted) nothing can be followed: it may be memory"
+                "the layers below loop7 on /memfd:x (deleted) are not visible: it may be memory"
             ),
             "{hidden:?}"
         );

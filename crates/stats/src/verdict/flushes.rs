@@ -92,7 +92,7 @@ mod test {
         };
         let (verdict, words) = of(FlushedTo::Turns, 20_000).unwrap();
         assert_eq!(verdict, Verdict::Warn);
-        assert!(words.contains("within 20 µs: no disk that turns writes in less than 1000 µs"));
+        assert!(words.contains("within 20 µs: no HDD writes in less than 1000 µs"));
         let far = FlushedTo::Remote { wire_ns: 30_000 };
         for (to, lie, honest) in [
             (FlushedTo::Turns, 900_000, 4_000_000),

@@ -224,7 +224,7 @@ mod test {
         let dumb = Flow { outstanding_ns, span_ns, unsettled_ns, ..Flow::default() };
         let check = judge(&[flow(9, 1000), dumb, dumb, Flow::default()]);
         assert_eq!(check.verdict, Verdict::Warn);
-        let words = "worker 1 and 1 more: 2.00 outstanding, and not one latency";
+        let words = "worker 1 and 1 more: 2.00 in flight, and no latency";
         assert!(check.evidence.contains(words), "{check:?}");
     }
 

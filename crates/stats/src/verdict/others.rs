@@ -113,7 +113,7 @@ mod test {
         };
         let check = nobody_else(host(0.5, 1.0));
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
-        assert!(check.evidence.contains("50 % of the processor that"), "{check:?}");
+        assert!(check.evidence.contains("50 % of the CPU of the run"), "{check:?}");
         assert_eq!(nobody_else(host(0.95, 1.0)).verdict, Verdict::Pass);
     }
 }

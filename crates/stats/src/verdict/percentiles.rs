@@ -157,7 +157,7 @@ mod test {
         };
         let check = of(100);
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
-        let words = "withheld, samples of fewer than 50 moments (of 1 ms): p99 of 15";
+        let words = "not reported, samples from fewer than 50 moments (of 1 ms): p99 of 15";
         assert!(check.evidence.contains(words), "{check:?}");
         assert_eq!(of(1).verdict, Verdict::Pass);
     }

@@ -236,7 +236,7 @@ mod test {
     fn a_corner_of_a_volume_is_said() {
         let one = of(4096, disk(None));
         assert_eq!(one.verdict, Verdict::Warn);
-        assert!(one.evidence.contains("every I/O goes to the same 4.0 KiB"), "{one:?}");
+        assert!(one.evidence.contains("all I/Os go to the same 4.0 KiB"), "{one:?}");
         let corner = of(199 * MIB, disk(None));
         assert!(corner.evidence.contains("only 199.0 MiB of 20000.0 MiB"), "{corner:?}");
         assert_eq!(of(256 * MIB, disk(Some(true))).verdict, Verdict::Pass);

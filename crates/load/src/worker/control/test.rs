@@ -166,7 +166,7 @@ fn the_greatest_depth_below_a_target_is_found() {
     }
     // At depth 1 there is nothing left to try.
     let (none, _) = search(8, 50, 100.0);
-    assert!(none.unwrap_err().why.contains("the target at a depth of 1 is 50000 ns"));
+    assert!(none.unwrap_err().why.contains("the latency target at queue depth 1 is 50000 ns"));
 }
 
 #[test]

@@ -239,7 +239,7 @@ fn what_cannot_grow_is_told_with_the_remedy() {
     assert!(say(&full, None).contains("drumfire volume replace"));
     let mut behind = assembly.clone();
     behind.newest.members[1].state = LegState::Out;
-    assert!(say(&behind, None).contains("leg 2 (leg 1) is behind: serve the array"));
+    assert!(say(&behind, None).contains("leg 2 (leg 1) is stale: serve the array"));
     let mut away = assembly.clone();
     away.places[1] = None;
     assert!(say(&away, None).contains("leg 2 is missing"));
