@@ -428,7 +428,8 @@ mod test {
         };
         let met = block_layer(&[], Some(&[limit(10.0), limit(45_000.0)]), Vec::new());
         assert_eq!((met.verdict, met.mend.len()), (Verdict::Warn, 1));
-        let words = "io.max limits this process to 50000 reads per second on 254:0, and the run reached 45000: the limit was measured; ";
+        let words = "io.max limits this process to 50000 reads per second on 254:0, and the run \
+                     reached 45000: the limit was measured; ";
         assert!(met.evidence.contains(words), "{met:?}");
         let far = block_layer(&[Disk::default()], Some(&[limit(44_999.0)]), Vec::new());
         assert_eq!(far.verdict, Verdict::Warn);

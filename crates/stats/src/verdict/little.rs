@@ -131,8 +131,8 @@ pub fn littles_law(flows: &Flows) -> Check {
     let judged = format!("{} flows and {} seconds judged", each.len(), seconds.count);
     let worst = format!("{name}: {}; {judged}", flow.words());
     if flow.mismatch() > LITTLE_TOLERANCE {
-        let mend = "drumfire run JOB --seed N again; if the result is the same, report it as a bug of \
-            drumfire";
+        let mend = "drumfire run JOB --seed N again; if the result is the same, report it as a \
+            bug of drumfire";
         return check(Verdict::Fail, worst).mend(mend);
     }
     let silent = seconds.silent_words();
