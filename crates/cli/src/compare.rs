@@ -21,12 +21,11 @@ use crate::{output, report as results, show, sweep, thresholds};
 /// `drumfire compare`.
 #[derive(Flags, Clone, Debug)]
 #[command(
-    after_long_help = "A figure is higher or lower where the 95 % interval of its ratio, of at \
-    least \
-    three runs on each side, does not hold 1, and where that is too rare for one of so many \
-    figures; unchanged where the interval is within 5 %; else \"cannot tell\". Sides that were \
-    not measured in turns have wider intervals, as hosts change between runs. Ends in exit code 3 \
-    if a side is invalid, in 4 if --fail-if 'iops<-3%' is missed, or cannot be told."
+    after_long_help = "A figure is higher or lower if the 95 % interval of its ratio, from at least \
+    three runs on each side, does not include 1, after correction for the number of figures. It is \
+    unchanged if the interval is within 5 %; else the verdict is \"cannot tell\". Sides that were \
+    not measured in turns have wider intervals, as hosts change between runs. The exit code is 3 if \
+    a side is invalid, and 4 if --fail-if 'iops<-3%' is missed or cannot be decided."
 )]
 pub struct Args {
     /// Folder of a run or a sweep, or a result.json: before. With --run what is to be run.

@@ -35,13 +35,13 @@ const BUFFERS_MAX_BYTES: u64 = 16 << 30;
 /// `drumfire backup`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
-    after_long_help = "Files are read as they are: stop the database, or begin its own backup \
-    mode, before.\n\
-    A file takes its name when all of it is durable: until then an older backup stays.\n\
-    A volume has room for one backup: the old one is given up when the first data of the\n\
-    sources were read, and the new one is whole when the command ends.\n\
-    Exit code 5: data differ from their checksums. 6: sources, or parts of them, could not be\n\
-    read; a backup that lacks data does not replace a whole one, but is put beside it (.partial)."
+    after_long_help = "Files are read without coordination: first stop the database, or start its \
+    own backup mode.\n\
+    A file gets its name when the whole backup is durable: until then an older backup stays.\n\
+    A volume has room for one backup: the old one is overwritten once the first data of the\n\
+    sources is read, and the new one is complete when the command ends.\n\
+    Exit code 5: data does not match its checksums. 6: sources, or parts of them, could not be\n\
+    read; an incomplete backup does not replace a complete one, but is saved next to it (.partial)."
 )]
 pub struct Args {
     /// Folders with all that is below them, files, and volumes.

@@ -40,19 +40,19 @@ pub struct Args {
 
 const HELP: &str = "\
 drumfire fio [options] [job options] <job files>
-  As fio: options before the first --name hold for all jobs, each --name begins one; - is stdin.
+  As in fio, options before the first --name apply to all jobs, and each --name begins one; - is stdin.
   --output=FILE           write the result there
   --output-format=LIST    normal, terse, json, json+; --minimal is terse
   --terse-version=N       3, 4 or 5
-  --section=NAME          only these sections of job files, may be given several times
+  --section=NAME          run only these sections of job files; can be repeated
   --readonly              refuse jobs that write
   --parse-only            read the jobs, run nothing
   --showcmd               print the jobs as command lines
-  --cmdhelp[=OPTION]      what becomes of the options of jobs: taken, ignored, differs, refused
-  --enghelp[=ENGINE]      the engines that there are
+  --cmdhelp[=OPTION]      support of job options: taken, ignored, differs, refused
+  --enghelp[=ENGINE]      list the engines
   --destroy=PATH          overwrite a device that holds data; files are overwritten as by fio
   --version, --help
-What of a job would be done otherwise than by fio is said on stderr; what is not done is refused.
+Differences from fio are printed on stderr; a job that needs an unsupported option is refused.
 ";
 
 /// Longest job from stdin, in bytes.

@@ -55,8 +55,8 @@ pub enum Action {
 /// `drumfire scenario run`.
 #[derive(Flags, Debug)]
 #[command(
-    after_long_help = "Without --modelled and --live: both. Run again with the same --out, it \
-    does what is not done yet."
+    after_long_help = "Without --modelled and --live, both are run. Another run with the same \
+        --out resumes the scenario."
 )]
 pub struct Run {
     /// Its name, a file of your own (.toml), or all.

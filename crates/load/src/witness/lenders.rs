@@ -42,7 +42,7 @@ impl Seen {
             return Lender::Nothing(named("memory of the target"));
         }
         if any_is_remote(&*self.volume) {
-            return Lender::Credits(named("behind a connection"), ARRAYS_S);
+            return Lender::Credits(named("a remote volume"), ARRAYS_S);
         }
         let emulated = self.volume.emulates().is_some();
         match &self.ground {

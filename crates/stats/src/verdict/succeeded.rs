@@ -39,8 +39,8 @@ fn failed(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
     let verdict = if percent > FAILED_PERCENT { Verdict::Fail } else { Verdict::Warn };
     let words = format!(
-        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); rate and latencies \
-         leave them out",
+        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); rate and \
+        latencies do not include them",
         totals.errors
     );
     let mend = "dmesg | tail (kernel messages; for a target see its log)";

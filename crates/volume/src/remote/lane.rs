@@ -268,7 +268,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             self.lose(now, ending.to_string(), ending.lost_power());
         } else if link.end.phase() == Phase::Closed {
             if !self.closing {
-                self.lose(now, "the target asked for a logout".to_owned(), false);
+                self.lose(now, "the target requested a logout".to_owned(), false);
             }
         } else if let Some(end) = link.socket.ended() {
             self.lose(now, end.to_string(), false);
