@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub claim: Flagged,
-    /// Parts of your own, beside those of the catalogue.
+    /// Your own parts, in addition to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.
@@ -43,7 +43,7 @@ pub struct Flagged {
     /// I/Os per second.
     #[arg(long, value_name = "RATE")]
     pub iops: Option<String>,
-    /// Bytes of each I/O.
+    /// I/O size.
     #[arg(long, alias = "bs")]
     pub size: Option<String>,
     /// Percentage of reads [default: 100].
@@ -64,7 +64,7 @@ pub struct Flagged {
     /// Claimed bandwidth of the link.
     #[arg(long, value_name = "RATE")]
     pub link_rate: Option<String>,
-    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the leanest there could be].
+    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the one with the least overhead].
     #[arg(long)]
     pub protocol: Option<String>,
     /// MTU.
@@ -88,7 +88,7 @@ pub struct Flagged {
     /// Claimed IOPS limit of one device.
     #[arg(long, value_name = "RATE")]
     pub rating: Option<String>,
-    /// CPU utilisation of the host.
+    /// CPU utilization of the host.
     #[arg(long, value_name = "PERCENT")]
     pub cpu_percent: Option<String>,
     /// Cores of the host.

@@ -21,16 +21,16 @@ use crate::{output, report as results, show, sweep, thresholds};
 /// `drumfire compare`.
 #[derive(Flags, Clone, Debug)]
 #[command(
-    after_long_help = "A figure is higher or lower if the 95 % interval of its ratio, from at least \
-    three runs on each side, does not include 1, after correction for the number of figures. It is \
+    after_long_help = "A figure is higher or lower if the 95 % interval of its ratio, from three \
+    or more runs on each side, does not include 1, after correction for the number of figures. It is \
     unchanged if the interval is within 5 %; else the verdict is \"cannot tell\". Sides that were \
-    not measured in turns have wider intervals, as hosts change between runs. The exit code is 3 if \
-    a side is invalid, and 4 if --fail-if 'iops<-3%' is missed or cannot be decided."
+    not measured in turns have wider intervals, as hosts change between runs. Exit code 3: a side \
+    is invalid; 4: --fail-if 'iops<-3%' is missed or cannot be decided."
 )]
 pub struct Args {
-    /// Folder of a run or a sweep, or a result.json: before. With --run what is to be run.
+    /// Side A, before: folder of a run or a sweep, or a result.json; with --run, the run to make.
     pub a: PathBuf,
-    /// The same: after.
+    /// Side B, after, in the same form.
     pub b: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -39,9 +39,10 @@ pub struct Args {
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     #[arg(conflicts_with = "json")]
     pub form: Form,
-    /// Exit with 4 unless the whole interval of a change is within this: 'iops<-3%', 'p99>+10%'; or
-    /// if a figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore a change fails
-    /// only with its whole interval, and one within the noise is printed.
+    /// Exit with 4 unless the whole interval of a change is within this bound: 'iops<-3%',
+    /// 'p99>+10%'; or if a figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore,
+    /// a change fails only if its whole interval crosses the bound, and a change within the noise
+    /// is printed.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
     #[command(flatten)]

@@ -17,10 +17,10 @@ use crate::{asked, layout, output};
 pub struct Args {
     /// A job file: .toml, .fio or .icf.
     pub file: String,
-    /// Volumes for the targets of the file, in the order in which it names them.
+    /// Volumes for the targets of the file, in the order of the file.
     #[arg(value_name = "URI")]
     pub volumes: Vec<String>,
-    /// Length of each step, in place of the file's.
+    /// Length of each step, instead of that of the file.
     #[arg(long)]
     pub seconds: Option<f64>,
     /// Convert the job to another format; refused if anything would be lost.

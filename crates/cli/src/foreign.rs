@@ -13,7 +13,7 @@ use crate::output;
 /// What a job file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Our own.
+    /// Drumfire's format.
     Toml,
     /// fio's.
     Fio,

@@ -36,24 +36,24 @@ const PARTS: &str = "parts";
     after_long_help = "Percentiles are printed only for a profile that was calibrated with runs."
 )]
 pub struct Args {
-    /// A file with a bill of material or a profile, one that comes along (intel-ssd, x25-m), or a
-    /// drive of the catalogue (cd6).
+    /// A file with a bill of material or a profile, a shipped one (intel-ssd, x25-m), or a drive of
+    /// the catalogue (cd6).
     #[arg(value_name = "BILL.toml|PROFILE")]
     pub system: String,
-    /// A job of this program, fio or Iometer, in place of the flags. One volume of the job stands
-    /// for every drive, several for the drives in order.
+    /// A job file of drumfire, fio or Iometer, instead of flags. One volume in the job means all
+    /// drives, several mean the drives in order.
     #[arg(value_name = "JOB")]
     pub job: Option<String>,
     /// A built-in job, as with run.
     #[arg(long, value_name = "NAME", conflicts_with = "job")]
     pub preset: Option<String>,
-    /// Number of drives of a profile; a bill has its own [default: 1].
+    /// Number of drives of a profile; a bill lists its drives [default: 1].
     #[arg(long, value_name = "N")]
     pub drives: Option<u32>,
     /// Workers for each drive, each with the same queue depth.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
-    /// Parts of your own, beside those of the catalogue.
+    /// Your own parts, in addition to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Accept a profile whose fit is not usable.

@@ -38,7 +38,7 @@ use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thre
     sweep FOLDER."
 )]
 pub struct Args {
-    /// Drive a race or a simulation in place of existing volumes.
+    /// Sweep a race or a simulation instead of existing volumes.
     #[command(subcommand)]
     pub made: Option<Made>,
     #[command(flatten)]
@@ -52,9 +52,10 @@ pub struct Args {
 /// What makes the volumes of a sweep.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Made {
-    /// Targets on loopback; axes also over targets, volumes, volume-size, protocol, cores.
+    /// Targets on loopback, with the additional axes targets, volumes, volume-size, protocol and
+    /// cores.
     Race(Box<Of<Race>>),
-    /// A model; axes also over system and drives.
+    /// A model, with the additional axes system and drives.
     Simulate(Box<Of<simulate::Args>>),
 }
 
@@ -78,24 +79,24 @@ pub struct Plan {
     /// Runs per cell, each with its own seed: 6 give a 95 % interval of the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeats: u32,
-    /// What starts afresh for each run.
+    /// Part that is restarted for each run.
     #[arg(long, value_enum, default_value_t = Fresh::Connection)]
     pub repeat_as: Fresh,
-    /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of that rate.
+    /// Also find the maximum rate of a closed loop, then measure at 10, 20 … 100 % of that rate.
     #[arg(long, conflicts_with = "p99")]
     pub ladder: bool,
-    /// Also find the highest rate that keeps this p99: 800us, 2ms. Six runs or more at both ends of
-    /// the last step give an interval, and more where they disagree.
+    /// Also find the maximum rate that meets this p99: 800us, 2ms. Six runs or more at both ends of
+    /// the last step give an interval; more are made if they disagree.
     #[arg(long, value_parser = span_ns, value_name = "TIME")]
     pub p99: Option<u64>,
 }
 
-/// What starts afresh for each run.
+/// Part that is restarted for each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fresh {
-    /// Its threads and connections.
+    /// Threads and connections.
     Connection,
-    /// Its whole process.
+    /// The whole process.
     Process,
 }
 

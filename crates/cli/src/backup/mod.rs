@@ -44,7 +44,7 @@ const BUFFERS_MAX_BYTES: u64 = 16 << 30;
     read; an incomplete backup does not replace a complete one, but is saved next to it (.partial)."
 )]
 pub struct Args {
-    /// Folders with all that is below them, files, and volumes.
+    /// Folders with their whole content, files, and volumes.
     #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]
     sources: Vec<String>,
     /// Destination: null, a new file, a device or the URI of a volume.
@@ -107,7 +107,7 @@ pub struct Args {
 enum Compress {
     /// LZ4.
     Lz4,
-    /// Nothing.
+    /// No compression.
     None,
 }
 

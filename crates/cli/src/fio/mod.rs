@@ -40,7 +40,8 @@ pub struct Args {
 
 const HELP: &str = "\
 drumfire fio [options] [job options] <job files>
-  As in fio, options before the first --name apply to all jobs, and each --name begins one; - is stdin.
+  As in fio, options before the first --name apply to all jobs; each --name begins one.
+  - is stdin.
   --output=FILE           write the result there
   --output-format=LIST    normal, terse, json, json+; --minimal is terse
   --terse-version=N       3, 4 or 5

@@ -41,14 +41,14 @@ pub struct Args {
 /// What can be done with one.
 #[derive(Subcommand, Debug)]
 pub enum Action {
-    /// Name those that come along.
+    /// List the shipped scenarios.
     List,
-    /// Print the file of one, to be copied and changed.
+    /// Print the file of a scenario, to copy and change.
     Show {
-        /// Its name.
+        /// Name of the scenario.
         name: String,
     },
-    /// Model it, do it, and lay both beside what was published.
+    /// Model and run a scenario, and compare both with the published figures.
     Run(Run),
 }
 
@@ -59,7 +59,7 @@ pub enum Action {
         --out resumes the scenario."
 )]
 pub struct Run {
-    /// Its name, a file of your own (.toml), or all.
+    /// Name of a scenario, your own file (.toml), or all.
     pub name: String,
     /// Model the original hardware.
     #[arg(long)]
@@ -73,8 +73,8 @@ pub struct Run {
     /// Folder for the results [default: drumfire-runs/TIME-scenario].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Exit with 4 if a figure is too far from what was published, as 'modelled>5%' or 'live>20%',
-    /// or one row is beyond a bound, as 'iops-512.live<200k'; several times for several.
+    /// Exit with 4 if a figure is too far from the published one, as 'modelled>5%' or 'live>20%',
+    /// or if a row crosses a bound, as 'iops-512.live<200k'; can be repeated.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<bounds::Bound>,
     #[command(flatten)]
