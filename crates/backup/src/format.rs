@@ -215,7 +215,7 @@ impl FrameHead {
             return Err(format!("a misplaced frame, written for offset {}", found.at));
         }
         if found.source_bytes > head.transfer_bytes || found.stored_bytes > head.transfer_bytes {
-            return Err("a frame longer than a transfer".to_owned());
+            return Err("a frame larger than a transfer".to_owned());
         }
         if found.source_bytes == 0 {
             return Err("a frame without data".to_owned());

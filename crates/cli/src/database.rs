@@ -59,7 +59,10 @@ pub fn main(args: &Args) -> Result<Exit> {
     let mut rows = Vec::new();
     for name in &args.drives {
         let System::Profile(drive) = simulate::read(name, &[])? else {
-            let why = format!("{name} is a bill of material: name the profile of a drive");
+            let why = format!(
+                "{name} is a bill of material, not a profile: name the profile of \
+                a drive"
+            );
             return Err(UsageError(why).into());
         };
         simulate::usable(&drive, args.anyway)?;

@@ -226,7 +226,7 @@ impl RunResult {
         };
         let worker = self.workers.iter().find(is_short)?;
         Some(format!(
-            "{} worked for {:.2} of {:.2} s: a moment is no repeat",
+            "{} was active for {:.2} of {:.2} s, which is too short for a repeat",
             worker.name,
             worker.seconds,
             worker.asked_seconds.unwrap_or_default(),

@@ -208,7 +208,7 @@ fn refuse_outputs(line: &str, drive: &Drive) -> Result<()> {
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => {
-            let why = format!("'{line}': {flag} is not for a side of a comparison");
+            let why = format!("'{line}': {flag} cannot be used in a side of a comparison");
             Err(UsageError(why).into())
         }
     }

@@ -72,7 +72,10 @@ pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
             check(Verdict::Pass, words)
         }
         _ => {
-            let words = format!("{busy_words}: whether the rate holds with half is not known");
+            let words = format!(
+                "{busy_words}: whether the rate holds with half of them is not \
+                known"
+            );
             check(Verdict::Unknown, words)
                 .mend("the same job without --verify, or on one CPU (--cores 0)")
         }

@@ -98,7 +98,7 @@ impl Data {
         }
         let (verdict, words) = match (self.written, self.read) {
             (_, None) if self.reads => {
-                (Verdict::Unknown, "it is not known how the data that is read is stored")
+                (Verdict::Unknown, "the stored form of the data read is not known")
             }
             (Some(_), _) => (Verdict::Pass, "writes are neither compressible nor duplicates"),
             (None, Some(kept)) if kept.bytes > 0 => {

@@ -60,8 +60,8 @@ impl Flushed {
         };
         (*p50_ns < least).then(|| {
             let words = format!(
-                "{name}: its cache is volatile, and half of what must be on the medium was so \
-                 within {}: {why} {}",
+                "{name}: its write cache is volatile, and half of the flushes and FUA writes \
+                took at most {}: {why} {}",
                 time(*p50_ns),
                 time(least)
             );
@@ -92,7 +92,7 @@ mod test {
         };
         let (verdict, words) = of(FlushedTo::Turns, 20_000).unwrap();
         assert_eq!(verdict, Verdict::Warn);
-        assert!(words.contains("within 20 µs: no HDD writes in less than 1000 µs"));
+        assert!(words.contains("at most 20 µs: no HDD writes in less than 1000 µs"));
         let far = FlushedTo::Remote { wire_ns: 30_000 };
         for (to, lie, honest) in [
             (FlushedTo::Turns, 900_000, 4_000_000),
