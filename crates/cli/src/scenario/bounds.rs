@@ -42,7 +42,7 @@ impl FromStr for Bound {
         };
         let percent = limit.strip_suffix('%');
         if row.is_none() && (percent.is_none() || !is_above) {
-            return Err(wrong("a bound on all rows is a difference in percent, above a limit"));
+            return Err(wrong("a bound on all rows must be a maximum difference in percent"));
         }
         let limit = number(percent.unwrap_or(limit)).filter(|limit| limit.is_finite());
         let limit = limit.ok_or_else(|| wrong(&format!("'{}' is not a bound", &text[at + 1..])))?;

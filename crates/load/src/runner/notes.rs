@@ -47,8 +47,8 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
 pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     verified.any(|verify| verify.earlier).then(|| {
-        "reads were compared with the stamps of an earlier run: an overwrite of a block by the \
-        same run that was lost is not detected"
+        "reads were compared with the stamps of an earlier run: if that run overwrote one of its \
+        own blocks and lost the overwrite, it is not detected"
             .to_owned()
     })
 }

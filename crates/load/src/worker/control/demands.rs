@@ -52,14 +52,7 @@ impl Guard {
         let (bytes, ios) = &mut self.in_flight[way];
         (*bytes, *ios) = (bytes.saturating_sub(back.len.into()), ios.saturating_sub(1));
         let most = self.each[way].1.latency_us * 1000;
-        (most > 0 && back.latency.0 > most).then(|| {
-            too_long(
-                back,
-                most,
-                "the maximum \
-            (max_latency)",
-            )
-        })
+        (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the maximum latency"))
     }
 
     /// Checks the rates after an I/O, if due: as in fio from I/O to I/O, so that few large I/Os can
