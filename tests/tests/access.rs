@@ -131,7 +131,11 @@ fn a_server_says_which_volumes_anybody_may_write() {
         // Complete output: a line that was written before "ready" may be read after it.
         running.signal(Signal::TERM);
         let lines = running.finish(LIMIT).stderr;
-        lines.lines().filter(|line| line.contains("anybody")).map(str::to_owned).collect::<Vec<_>>()
+        lines
+            .lines()
+            .filter(|line| line.contains("any host"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let two = "volume = [\"a=ram:1m\", \"b=ram:1m\"]\n";
     let local = "--iscsi 127.0.0.1:0 --nvme-tcp [::1]:0 --nbd 127.9.9.9:0";

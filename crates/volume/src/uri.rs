@@ -484,7 +484,7 @@ mod test {
             ("ram:1g?io_timeout=3", "unknown option 'io_timeout'"),
             ("nbd:h/x", "nbd://HOST[:PORT]/EXPORT"),
             ("nbd://h/x?header-digest=1", "unknown option 'header-digest'"),
-            ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
+            ("iscsi://me@h/iqn.2026-11.x:d/1", "user names or passwords"),
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
