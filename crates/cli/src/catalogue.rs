@@ -245,7 +245,10 @@ fn profile(catalogue: &Catalogue, part: &Part, out: Option<&Path>, json: bool) -
         (false, Some(file)) => {
             let file = file.display();
             let id = &part.id;
-            print_line(format_args!("{file}: the profile of {id}; try: delay:{file}(ram:1g)"))?;
+            print_line(format_args!(
+                "{file}: written, the profile of {id}; use it as \
+                delay:{file}(ram:1g)"
+            ))?;
         }
         (false, None) => output::file(text.as_bytes())?,
     }

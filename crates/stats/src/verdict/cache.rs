@@ -158,12 +158,9 @@ impl Cached {
         let (least, verdict, what) = match self.below {
             Below::Turns => (TURN_NS, Verdict::Warn, "no HDD completes a read in less than"),
             Below::Solid => (SOLID_NS, Verdict::Unknown, "no disk completes a read in less than"),
-            Below::Hidden => (
-                HIDDEN_NS,
-                Verdict::Unknown,
-                "probably a read from memory, not \
-                from a disk, within",
-            ),
+            Below::Hidden => {
+                (HIDDEN_NS, Verdict::Unknown, "only memory, hardly a disk, completes a read within")
+            }
             Below::Remote { .. } => return None,
         };
         match self.job {

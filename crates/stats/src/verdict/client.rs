@@ -51,7 +51,7 @@ pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
         return fewer.judge();
     }
     if *cores == 0 {
-        return check(Verdict::Unknown, "no CPU of the workers is known".to_owned());
+        return check(Verdict::Unknown, "the CPUs of the workers are not known".to_owned());
     }
     let busy_words = match busy {
         Some(busy) => format!("{busy:.2} of {cores} CPUs were busy"),

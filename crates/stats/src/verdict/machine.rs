@@ -121,7 +121,13 @@ pub fn placement(
     match all_nodes {
         None => return Check::unknown("H16", "the kernel reports no NUMA nodes"),
         Some(0 | 1) => return Check::does_not_apply("H16", "a host of one NUMA node"),
-        Some(_) if nodes.is_empty() => return Check::unknown("H16", "no CPU of the run is known"),
+        Some(_) if nodes.is_empty() => {
+            return Check::unknown(
+                "H16",
+                "the CPUs of the run are \
+            not known",
+            );
+        }
         Some(_) => {}
     }
     let judged = disks.iter().map(|disk| disk.judge(nodes)).chain(others);

@@ -69,7 +69,7 @@ pub fn rested(cpus: &[Rested], per_io: PerIo, is_hidden: bool) -> Check {
     let check =
         |verdict, words: Vec<String>| Check::new("H14", "frequency", verdict, words.join(", "));
     if cpus.is_empty() {
-        return Check::unknown("H14", "no CPU of the run is known");
+        return Check::unknown("H14", "the CPUs of the run are not known");
     }
     let (idle, shared) = (waking(cpus, per_io), sharing(cpus, per_io));
     if is_hidden && shared.0 != Verdict::Warn {
