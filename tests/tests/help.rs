@@ -102,6 +102,27 @@ fn a_program_without_a_command_says_what_it_can_do() {
     }
 }
 
+/// A debug build has no commit; whoever reports a fault of another one names it.
+#[test]
+fn the_version_has_a_commit_and_its_date() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    for flag in ["--version", "-V"] {
+        let said = drumfire.run(folder.path(), flag, LIMIT).ok().stdout;
+        let version = concat!("drumfire ", env!("CARGO_PKG_VERSION"));
+        let rest = said.strip_prefix(version).and_then(|rest| rest.strip_suffix('\n'));
+        let rest = rest.unwrap_or_else(|| panic!("{said}"));
+        let commit = rest.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
+        let Some((hash, date)) = commit.and_then(|commit| commit.split_once(' ')) else {
+            assert_eq!(rest, "", "{said}");
+            continue;
+        };
+        let hash = hash.strip_suffix("-dirty").unwrap_or(hash);
+        assert!(hash.len() == 12 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{said}");
+        assert!(date.len() == 10 && date.split('-').count() == 3, "{said}");
+    }
+}
+
 /// A call with these variables on a terminal.
 fn with(variables: &[&str], command: &Command) -> Option<Command> {
     let mut call = Command::new(require("env")?);

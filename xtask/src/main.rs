@@ -4,6 +4,7 @@
 //! has one file or folder. Programs are found by name; there are no shell scripts.
 #![forbid(unsafe_code)]
 
+mod dist;
 mod kernel;
 mod miri;
 mod perf;
@@ -40,6 +41,12 @@ usage: cargo xtask COMMAND
               --plants           plant each known mistake and look whether it is found
               'seed=7 cores=1 …' one of them, as a failure prints it
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
+  dist      packages of the commit, in target/dist
+              --test             install, use and remove them in a clean root, as root on Debian
+              --twice            build again in another folder: all files must be the same
+              --dirty            although the working tree differs from the commit
+              --drumfire FILE    pack this program; no static one
+              --base-url URL     where the files will be, for Homebrew's formula
   perf      measure beside the peers and write raw tables to target/perf
               [ROW…]             rows to measure (default all; `--list` names them)
               --runs N           runs per contender (default 5)
@@ -60,6 +67,7 @@ fn main() -> ExitCode {
         "kernel" => kernel::main(rest),
         "miri" => miri::main(rest),
         "sim" => sim::main(rest),
+        "dist" => dist::main(rest),
         "prepush" => prepush::main(rest),
         "perf" => perf::main(rest),
         _ => {

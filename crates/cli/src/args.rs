@@ -11,7 +11,7 @@ use crate::exit::UsageError;
 
 /// Serve, drive, measure and predict block storage at a million IOPS.
 #[derive(Parser)]
-#[command(name = "drumfire", version, arg_required_else_help = true)]
+#[command(name = "drumfire", version = env!("DRUMFIRE_VERSION"), arg_required_else_help = true)]
 #[command(after_long_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \
     --strict, 4 missed or impossible, 5 data differ, 6 partial result, 130 interrupted.")]
 pub struct Args {

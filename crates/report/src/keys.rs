@@ -1,7 +1,6 @@
 //! The keys of a terminal, and whether the terminal is still there.
 //!
-//! Read here and not by the library that draws: that one reads a terminal that is gone for ever,
-//! as each read there ends at once and without a byte.
+//! A read of a terminal that is gone ends at once and without a byte, for ever: it is no key.
 
 use std::io;
 use std::time::Duration;

@@ -9,6 +9,7 @@
 pub mod activity;
 mod asked;
 mod bounds;
+mod canvas;
 pub mod chart;
 pub mod compare;
 mod connections;

@@ -6,20 +6,15 @@
 //! A thread of its own draws and reads keys. A terminal that takes nothing more, as that of a
 //! broken connection, stops the thread in the middle of a write, and the run goes on without it.
 
-use std::io::{self, Stderr};
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
-use ratatui::Terminal;
-use ratatui::backend::CrosstermBackend;
-use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{
-    EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
-};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use stats::live::{About, Action, Live, Snapshot};
 
+use crate::canvas::Canvas;
 use crate::keys::{Gone, Key, Keys};
 use crate::screen::{self, Scene};
 use crate::style::Paint;
@@ -28,10 +23,17 @@ use crate::style::Paint;
 /// give it back.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
+/// How the terminal was before it was taken.
+static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
+/// The alternate screen of xterm, and back to the other one with a cursor.
+const ENTER: &str = "\x1b[?1049h";
+const LEAVE: &str = "\x1b[0m\x1b[?1049l\x1b[?25h";
 /// How often keys and what is new are looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a terminal may take to be given back. Nobody sees what one that takes longer shows.
 const GIVING_BACK: Duration = Duration::from_secs(1);
+/// Columns and rows of a terminal that does not say them.
+const USUAL_SIZE: (u16, u16) = (80, 24);
 
 /// What the user wants of the whole program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,11 +93,9 @@ impl FullScreen {
         let desk = Arc::new(Desk::default());
         let shared = Arc::clone(&desk);
         let thread = std::thread::Builder::new().name("screen".to_owned());
-        let begun = Terminal::new(CrosstermBackend::new(io::stderr())).and_then(|terminal| {
-            let mut painter =
-                Painter { terminal, paint, desk: shared, keys: Keys::default(), gone: false };
-            thread.spawn(move || painter.go(&tell))
-        });
+        let mut painter =
+            Painter { shown: None, paint, desk: shared, keys: Keys::default(), gone: false };
+        let begun = thread.spawn(move || painter.go(&tell));
         begun.inspect_err(|_| give_terminal_back())?;
         Ok(FullScreen { desk })
     }
@@ -171,7 +171,8 @@ impl Desk {
 
 /// The thread that draws.
 struct Painter {
-    terminal: Terminal<CrosstermBackend<Stderr>>,
+    /// The picture on the terminal, if it is ours.
+    shown: Option<Canvas>,
     paint: Paint,
     desk: Arc<Desk>,
     keys: Keys,
@@ -186,11 +187,9 @@ impl Painter {
             let order = self.desk.state().order;
             match order {
                 Some(Order::Take) if !self.gone && !TAKEN.load(Ordering::SeqCst) => {
-                    if take().is_ok()
-                        && let Ok(new) = Terminal::new(CrosstermBackend::new(io::stderr()))
-                    {
-                        self.terminal = new;
-                    }
+                    self.shown = None;
+                    // A terminal that cannot be taken shows nothing.
+                    let _ = take();
                 }
                 Some(Order::GiveBack | Order::End) => give_terminal_back(),
                 Some(Order::Take) | None => {}
@@ -229,8 +228,12 @@ impl Painter {
         drop(state);
         let paint = self.paint;
         let scene = Scene { about: &about, snapshot: &snapshot, paused, help, paint };
+        let (width, height) = size().unwrap_or(USUAL_SIZE);
+        let mut canvas = Canvas::new(width, height);
+        screen::draw(&mut canvas, &scene);
         // A terminal that went away is noticed where keys are read.
-        let _ = self.terminal.draw(|frame| screen::draw(frame, &scene));
+        let _ = write(&canvas.changes(self.shown.as_ref()));
+        self.shown = Some(canvas);
     }
 
     fn heed_keys(&mut self, tell: &dyn Fn(Wish)) {
@@ -261,24 +264,38 @@ impl Painter {
     }
 }
 
-/// Columns and rows of the terminal.
+/// Columns and rows of the terminal, if it says them.
 fn size() -> Option<(u16, u16)> {
-    let size = rustix::termios::tcgetwinsize(io::stderr()).ok()?;
-    Some((size.ws_col, size.ws_row))
+    let size = tcgetwinsize(io::stderr()).ok()?;
+    Some((size.ws_col, size.ws_row)).filter(|(columns, rows)| *columns > 0 && *rows > 0)
+}
+
+/// Writes to the terminal.
+fn write(text: &str) -> io::Result<()> {
+    let mut terminal = io::stderr().lock();
+    terminal.write_all(text.as_bytes())?;
+    terminal.flush()
 }
 
 /// Takes the terminal, or leaves it as it was.
 fn take() -> io::Result<()> {
-    enable_raw_mode()?;
+    let before = tcgetattr(io::stdin())?;
+    let mut raw = before.clone();
+    raw.make_raw();
+    tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+    *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some(before);
     TAKEN.store(true, Ordering::SeqCst);
-    execute!(io::stderr(), EnterAlternateScreen).inspect_err(|_| give_terminal_back())
+    write(ENTER).inspect_err(|_| give_terminal_back())
 }
 
 /// Gives the terminal back, once, for whoever ends the program without an end of the view.
 /// Nothing can be done about errors here.
 pub fn give_terminal_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
-        let _ = disable_raw_mode();
-        let _ = execute!(io::stderr(), LeaveAlternateScreen, Show);
+        let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(before) = before {
+            let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);
+        }
+        let _ = write(LEAVE);
     }
 }

@@ -1,12 +1,8 @@
 //! What the full-screen view draws: a pure function of the job and the latest snapshot.
 
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Paragraph, Sparkline};
 use stats::live::{About, HISTORY_SECONDS, LiveCpu, Phase, Snapshot, TargetRate};
 
+use crate::canvas::{Area, Canvas, Color, Style};
 use crate::connections;
 use crate::digits;
 use crate::figure;
@@ -36,15 +32,15 @@ pub struct Scene<'a> {
 
 impl Scene<'_> {
     fn color(&self, color: Color) -> Style {
-        if self.paint.is_on() { Style::new().fg(color) } else { Style::new() }
+        Style { color: self.paint.is_on().then_some(color), ..Style::default() }
     }
 
     fn label(&self) -> Style {
-        Style::new().add_modifier(Modifier::DIM)
+        Style { dim: true, ..Style::default() }
     }
 
     fn bold(&self) -> Style {
-        Style::new().add_modifier(Modifier::BOLD)
+        Style { bold: true, ..Style::default() }
     }
 }
 
@@ -70,46 +66,49 @@ const HELP: [&str; 18] = [
     "In a browser: the same command with --listen 127.0.0.1:8080",
 ];
 
-/// Draws the whole screen. Fits 80 × 24; what does not fit a smaller one is cut off.
-pub fn draw(frame: &mut Frame, scene: &Scene) {
+/// Rows above the targets, and below them.
+const ABOVE: u16 = 1 + 1 + digits::ROWS as u16 + 1 + 2 + 4;
+const BELOW: u16 = 2 + 1;
+/// Fewest rows of targets, with their heading.
+const TARGETS: u16 = 4;
+/// Blocks of an eighth to eight eighths, in a column.
+const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Draws the whole screen. It fits 80 × 24; a smaller terminal shows its upper left part.
+pub fn draw(canvas: &mut Canvas, scene: &Scene) {
+    let area = canvas.area();
     if scene.help {
-        frame.render_widget(Paragraph::new(HELP.map(Line::from).to_vec()), frame.area());
+        for (y, line) in (0..).zip(HELP) {
+            canvas.line(area.row(y), line, Style::default());
+        }
         return;
     }
-    let [title, _, rate, _, latency, history, bars, marks, keys] = Layout::vertical([
-        Constraint::Length(1),
-        Constraint::Length(1),
-        Constraint::Length(digits::ROWS as u16),
-        Constraint::Length(1),
-        Constraint::Length(2),
-        Constraint::Length(4),
-        Constraint::Min(4),
-        Constraint::Length(2),
-        Constraint::Length(1),
-    ])
-    .areas(frame.area());
-    draw_title(frame, title, scene);
-    draw_rate(frame, rate, scene);
-    draw_latency(frame, latency, scene);
-    draw_history(frame, history, scene);
-    let [targets, cpu] =
-        Layout::horizontal([Constraint::Min(CELL_WIDTH), Constraint::Length(CPU_WIDTH)])
-            .areas(bars);
-    draw_targets(frame, targets, scene);
-    draw_cpu(frame, cpu, scene);
-    draw_marks(frame, marks, scene);
-    let help = Line::styled("q stop and report   p hold the picture   ? help", scene.label());
-    frame.render_widget(help, keys);
+    // Parts below the last row are not drawn.
+    let area = Area { height: area.height.max(ABOVE + TARGETS + BELOW), ..area };
+    let (title, rest) = area.split_rows(1);
+    let (rate, rest) = rest.split_rows(1).1.split_rows(digits::ROWS as u16);
+    let (latency, rest) = rest.split_rows(1).1.split_rows(2);
+    let (history, rest) = rest.split_rows(4);
+    let (bars, rest) = rest.split_rows(rest.height - BELOW);
+    let (marks, keys) = rest.split_rows(2);
+    draw_title(canvas, title, scene);
+    draw_rate(canvas, rate, scene);
+    draw_latency(canvas, latency, scene);
+    draw_history(canvas, history, scene);
+    let targets = bars.width.saturating_sub(CPU_WIDTH).max(CELL_WIDTH);
+    let (targets, cpu) = bars.split_columns(targets);
+    draw_targets(canvas, targets, scene);
+    draw_cpu(canvas, cpu, scene);
+    draw_marks(canvas, marks, scene);
+    canvas.line(keys, "q stop and report   p hold the picture   ? help", scene.label());
 }
 
-fn draw_title(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_title(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let About { job, .. } = scene.about;
     let name = if job.name.is_empty() { "run" } else { &job.name };
-    let left = Line::from(vec![
-        Span::styled(name.to_owned(), scene.bold()),
-        Span::raw(format!("  {}", job::kind(job))),
-    ]);
-    frame.render_widget(left, area);
+    let columns = canvas.line(area, name, scene.bold());
+    let rest = area.split_columns(columns).1;
+    canvas.line(rest, &format!("  {}", job::kind(job)), Style::default());
     let snapshot = scene.snapshot;
     let left_s = snapshot.seconds_left.filter(|s| s.is_finite());
     let clock = left_s.map_or_else(String::new, |s| format!("  {:.0} s left", s.max(0.0)));
@@ -121,35 +120,37 @@ fn draw_title(frame: &mut Frame, area: Rect, scene: &Scene) {
     // Before the first second there is nothing but the wait for it.
     let nothing_yet = snapshot.history.is_empty() && snapshot.t_s == 0.0;
     let phase = if nothing_yet { "preparing" } else { snapshot.phase.word() };
-    let right = format!(" {phase}{clock}{held}");
-    frame.render_widget(Line::styled(right, style).right_aligned(), area);
+    canvas.right(area, &format!(" {phase}{clock}{held}"), style);
 }
 
-fn draw_rate(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_rate(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let snapshot = scene.snapshot;
     let rows = digits::rows(&figure::rate(snapshot.iops));
     let width = rows[0].chars().count() as u16;
-    let [number, beside] =
-        Layout::horizontal([Constraint::Length(width + 3), Constraint::Min(0)]).areas(area);
-    let style = scene.color(Color::Cyan).add_modifier(Modifier::BOLD);
-    frame.render_widget(Paragraph::new(rows.map(Line::from).to_vec()).style(style), number);
+    let (number, right) = area.split_columns(width + 3);
+    let style = Style { bold: true, ..scene.color(Color::Cyan) };
+    for (y, row) in (0..).zip(&rows) {
+        canvas.line(number.row(y), row, style);
+    }
+    let plain = Style::default();
     let errors = match snapshot.errors {
-        0 => Line::styled("no errors", scene.label()),
-        n => Line::styled(figure::plural(n, "error"), scene.color(Color::Red)),
+        0 => ("no errors".to_owned(), scene.label()),
+        n => (figure::plural(n, "error"), scene.color(Color::Red)),
     };
     let lost = connections::so_far(snapshot);
-    let lost = lost.map(|words| Line::styled(words, scene.color(Color::Yellow)));
-    let lines = vec![
-        Line::styled(format!("IOPS, {}", scene.about.origin.with(scene.about.kind)), scene.bold()),
-        lost.unwrap_or_default(),
-        Line::raw(figure::bytes_per_second(snapshot.bytes_per_second)),
-        Line::raw(format!("{:.0} outstanding", snapshot.outstanding)),
+    let lines = [
+        (format!("IOPS, {}", scene.about.origin.with(scene.about.kind)), scene.bold()),
+        (lost.unwrap_or_default(), scene.color(Color::Yellow)),
+        (figure::bytes_per_second(snapshot.bytes_per_second), plain),
+        (format!("{:.0} outstanding", snapshot.outstanding), plain),
         errors,
     ];
-    frame.render_widget(Paragraph::new(lines), beside);
+    for (y, (text, style)) in (0..).zip(&lines) {
+        canvas.line(right.row(y), text, *style);
+    }
 }
 
-fn draw_latency(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_latency(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let latency = &scene.snapshot.latency_ns;
     let cells = [
         ("p50", figure::bound(latency, latency.p50)),
@@ -160,38 +161,48 @@ fn draw_latency(frame: &mut Frame, area: Rect, scene: &Scene) {
     ];
     let heads: String = cells.iter().map(|(head, _)| format!("{head:>12}")).collect();
     let values: String = cells.iter().map(|(_, value)| format!("{value:>12}")).collect();
-    let lines = vec![
-        Line::styled(format!("latency{heads}"), scene.label()),
-        Line::raw(format!("{:7}{values}", "")),
-    ];
-    frame.render_widget(Paragraph::new(lines), area);
+    canvas.line(area, &format!("latency{heads}"), scene.label());
+    canvas.line(area.row(1), &format!("{:7}{values}", ""), Style::default());
 }
 
-fn draw_history(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_history(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let known = scene.snapshot.history.iter().filter(|rate| rate.is_finite());
     let rates: Vec<u64> = known.map(|rate| *rate as u64).collect();
     let most = rates.iter().copied().max().unwrap_or(0);
-    let [label, chart] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let (label, chart) = area.split_rows(1);
     let text = format!("last {HISTORY_SECONDS} s, at most {}", figure::iops(most as f64));
-    frame.render_widget(Line::styled(text, scene.label()), label);
+    canvas.line(label, &text, scene.label());
     let from = rates.len().saturating_sub(usize::from(chart.width));
-    let line = Sparkline::default().data(&rates[from..]).max(most.max(1));
-    frame.render_widget(line.style(scene.color(Color::Cyan)), chart);
+    let style = scene.color(Color::Cyan);
+    for y in 0..chart.height {
+        let above = u64::from(chart.height - 1 - y) * 8;
+        let blocks: String = rates[from..]
+            .iter()
+            .map(|rate| {
+                let all = u128::from(*rate) * u128::from(chart.height) * 8;
+                let eighths = (all / u128::from(most.max(1))) as u64;
+                match eighths.saturating_sub(above).min(8) {
+                    0 => ' ',
+                    eighths => EIGHTHS[eighths as usize - 1],
+                }
+            })
+            .collect();
+        canvas.line(chart.row(y), &blocks, style);
+    }
 }
 
-fn draw_targets(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_targets(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let targets = &scene.snapshot.targets;
-    let [label, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let (label, body) = area.split_rows(1);
     let what = if scene.about.job.targets > 0 { "target" } else { "volume" };
-    let count = figure::plural(targets.len() as u64, what);
-    frame.render_widget(Line::styled(count, scene.label()), label);
+    canvas.line(label, &figure::plural(targets.len() as u64, what), scene.label());
     let rows = usize::from(body.height);
     let columns = usize::from((body.width / CELL_WIDTH).max(1));
     let room = rows * columns;
     let shown = if targets.len() > room { room.saturating_sub(1) } else { targets.len() };
     let most = targets.iter().map(|target| target.iops).fold(0.0, f64::max);
     let width = body.width / targets.len().div_ceil(rows.max(1)).clamp(1, columns) as u16;
-    let cell = |index: usize| Rect {
+    let cell = |index: usize| Area {
         x: body.x + (index / rows) as u16 * width,
         y: body.y + (index % rows) as u16,
         width: width.saturating_sub(2),
@@ -199,15 +210,15 @@ fn draw_targets(frame: &mut Frame, area: Rect, scene: &Scene) {
     };
     for (i, TargetRate { name, iops }) in targets.iter().take(shown).enumerate() {
         let bar = Bar { name, share: iops / most, value: &figure::rate(*iops) };
-        bar.draw(frame, cell(i), scene.color(Color::Blue));
+        bar.draw(canvas, cell(i), scene.color(Color::Blue));
     }
     if shown < targets.len() && room > 0 {
         let more = format!("… and {} more", targets.len() - shown);
-        frame.render_widget(Line::styled(more, scene.label()), cell(shown));
+        canvas.line(cell(shown), &more, scene.label());
     }
 }
 
-fn draw_cpu(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_cpu(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let LiveCpu { initiator_cores, target_cores, host_percent, per_core_percent } =
         &scene.snapshot.cpu;
     let cores = f64::from(scene.about.cores.max(1));
@@ -223,13 +234,13 @@ fn draw_cpu(frame: &mut Frame, area: Rect, scene: &Scene) {
     for (name, percent) in percents.chain(each) {
         rows.push((name, percent / 100.0, format!("{percent:.0} %")));
     }
-    let [label, body] = Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    let (label, body) = area.split_rows(1);
     let text = format!("CPU, {}", figure::plural(scene.about.cores.into(), "core"));
-    frame.render_widget(Line::styled(text, scene.label()), label);
+    canvas.line(label, &text, scene.label());
     for (row, (name, share, value)) in (0..body.height).zip(&rows) {
-        let line = Rect { y: body.y + row, height: 1, ..body };
         let color = if *share > 0.95 { Color::Yellow } else { Color::Green };
-        Bar { name, share: *share, value }.draw(frame, line, scene.color(color));
+        let bar = Bar { name, share: *share, value };
+        bar.draw(canvas, Area { height: 1, ..body.row(row) }, scene.color(color));
     }
 }
 
@@ -242,22 +253,22 @@ struct Bar<'a> {
 }
 
 impl Bar<'_> {
-    fn draw(&self, frame: &mut Frame, area: Rect, style: Style) {
-        let [name, bar, value] =
-            Layout::horizontal([Constraint::Length(10), Constraint::Min(0), Constraint::Length(7)])
-                .areas(area);
+    fn draw(&self, canvas: &mut Canvas, area: Area, style: Style) {
+        let (name, rest) = area.split_columns(10);
+        let (bar, value) = rest.split_columns(rest.width.saturating_sub(7));
         // The end of a long name is where names differ.
         let skip = self.name.chars().count().saturating_sub(9);
-        frame.render_widget(Line::raw(self.name.chars().skip(skip).collect::<String>()), name);
+        let end: String = self.name.chars().skip(skip).collect();
+        canvas.line(name, &end, Style::default());
         let eighths = (self.share.clamp(0.0, 1.0) * f64::from(bar.width) * 8.0).round() as usize;
         let mut blocks = "█".repeat(eighths / 8);
         blocks.extend(['▏', '▎', '▍', '▌', '▋', '▊', '▉'].get((eighths % 8).wrapping_sub(1)));
-        frame.render_widget(Line::styled(blocks, style), bar);
-        frame.render_widget(Line::raw(self.value).right_aligned(), value);
+        canvas.line(bar, &blocks, style);
+        canvas.right(value, self.value, Style::default());
     }
 }
 
-fn draw_marks(frame: &mut Frame, area: Rect, scene: &Scene) {
+fn draw_marks(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let iops = scene.snapshot.iops;
     let ladder = records::ladder(&scene.about.job, scene.about.origin);
     let passed =
@@ -268,15 +279,12 @@ fn draw_marks(frame: &mut Frame, area: Rect, scene: &Scene) {
         let percent = (iops / record.iops * 100.0).floor();
         format!("{}, {percent:.0} % of the way", mark(record))
     });
-    let lines = [("passed", passed), ("next", next.unwrap_or_default())];
-    let lines: Vec<Line> = lines
-        .into_iter()
-        .map(|(label, text)| {
-            let text = if text.is_empty() { "–".to_owned() } else { text };
-            Line::from(vec![Span::styled(format!("{label:8}"), scene.label()), Span::raw(text)])
-        })
-        .collect();
-    frame.render_widget(Paragraph::new(lines), area);
+    for (y, (label, text)) in (0..).zip([("passed", passed), ("next", next.unwrap_or_default())]) {
+        let text = if text.is_empty() { "–".to_owned() } else { text };
+        let (left, right) = area.row(y).split_columns(8);
+        canvas.line(left, label, scene.label());
+        canvas.line(right, &text, Style::default());
+    }
 }
 
 /// As many of the texts as stand whole in `width` columns.
@@ -304,24 +312,15 @@ fn mark(record: &Record) -> String {
 
 #[cfg(test)]
 mod test {
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
-
     use super::*;
     use crate::sample;
 
     /// The characters of a screen of that size.
     fn screen(width: u16, height: u16, about: &About, snapshot: &Snapshot) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        let mut canvas = Canvas::new(width, height);
         let scene = Scene { about, snapshot, paused: false, help: false, paint: Paint::COLOR };
-        terminal.draw(|frame| draw(frame, &scene)).unwrap();
-        let buffer = terminal.backend().buffer();
-        let rows = buffer.content.chunks(usize::from(width));
-        rows.map(|row| {
-            let line: String = row.iter().map(|cell| cell.symbol()).collect();
-            format!("{}\n", line.trim_end())
-        })
-        .collect()
+        draw(&mut canvas, &scene);
+        canvas.text()
     }
 
     #[test]

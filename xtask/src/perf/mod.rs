@@ -14,13 +14,11 @@ mod sample;
 mod width;
 
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use block::Rng;
 
-use crate::process::{self, Show};
+use crate::dist;
 use probe::State;
 use programs::Programs;
 use rows::{Contender, ROWS, Row};
@@ -118,14 +116,10 @@ fn find(name: &str) -> Result<&'static Row> {
     row.with_context(|| format!("no row `{name}`; `cargo xtask perf --list` names them"))
 }
 
+/// What packages hold, built as for them.
 fn build() -> Result<Programs> {
-    let mut command = Command::new("cargo");
-    command.args(["build", "--release", "-p", "drumfire"]).current_dir(crate::root());
-    let outcome = process::run(&mut command, Duration::from_secs(20 * 60), Show::Lines)?;
-    if !outcome.success() {
-        bail!("build of drumfire: {}", outcome.ending());
-    }
-    Ok(Programs::Real { drumfire: crate::target_folder().join("release/drumfire"), record: None })
+    let folder = dist::build::build(&dist::build::host()?, &["-p", "drumfire"])?;
+    Ok(Programs::Real { drumfire: folder.join("drumfire"), record: None })
 }
 
 /// Runs every row, its contenders in turn.

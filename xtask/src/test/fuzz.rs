@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 
 use super::BUILD_LIMIT;
 use super::tally::Tally;
+use crate::dist::build::host;
 use crate::process::{self, Outcome, Show};
 use crate::say::say;
 use crate::target_folder;
@@ -135,14 +136,6 @@ fn executions(stderr: &str) -> u64 {
     let count =
         |line: &str| line.strip_prefix("stat::number_of_executed_units:")?.trim().parse().ok();
     stderr.lines().find_map(count).unwrap_or(0)
-}
-
-/// Target triple of this machine, as reported by the compiler.
-fn host() -> Result<String> {
-    let mut command = Command::new("rustc");
-    let version = process::run(command.arg("-vV"), SLACK, Show::Nothing)?.stdout;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    Ok(host.context("rustc -vV names no host")?.to_string())
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
 use crate::target_folder;
-use crate::{kernel, miri, sim};
+use crate::{dist, kernel, miri, sim};
 use binaries::Binary;
 use lint::{Variable, Warnings};
 use tally::Tally;
@@ -44,7 +44,7 @@ const GUEST_BACK: i32 = 2;
 /// Build of the binary that system tests and the guest drive.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Build {
-    /// The build for users. Its link takes minutes, on one CPU.
+    /// The one that `cargo build --release` makes.
     Release,
     /// The build with the tests, of the same crates: with the assertions of a debug build, and
     /// optimized where it moves data.
@@ -122,6 +122,8 @@ fn all(options: &Options) -> Vec<Step> {
         };
         let test = || if built { system::beside(&all, drumfire) } else { Ok(no_binary()) };
         waiting.push(step("system", test));
+        let test = || if built { dist::test(drumfire) } else { Ok(no_binary()) };
+        waiting.push(step("packages", test));
         let ended = "a step reports its errors";
         (waiting, beside.join().expect(ended), guest.join().expect(ended), built, all)
     });

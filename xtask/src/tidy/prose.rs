@@ -1,6 +1,7 @@
 //! Words of pages: a table cell has at most 20 words, and habits of a private language are rare.
 //!
-//! The pages are those that users read: the README and `docs`, without decisions and measurements.
+//! The pages are those that users read: the README and `docs`, without decisions, measurements and
+//! earlier changes.
 //! Code blocks and generated parts do not count. `docs/style.md` quotes the habits.
 
 use super::{File, Finding, Tree};
@@ -73,7 +74,8 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
 
 fn is_page(path: &str) -> bool {
     let page = path == "README.md" || (path.starts_with("docs/") && path.ends_with(".md"));
-    page && !path.starts_with("docs/decisions/") && !path.starts_with("docs/perf/")
+    let past = ["docs/decisions/", "docs/perf/", "docs/changes/"];
+    page && !past.iter().any(|folder| path.starts_with(folder))
 }
 
 /// The lines of a page outside of code blocks and generated parts, with their numbers.

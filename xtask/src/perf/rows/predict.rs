@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::super::programs::Programs;
 use super::{Bench, Contender, Row, Sample};
+use crate::dist;
 use crate::process::{self, Show};
 
 /// A solution.
@@ -36,8 +37,6 @@ pub const SIMULATE: Row = Row {
     ],
 };
 
-/// Time limit of a build.
-const BUILD_LIMIT: Duration = Duration::from_secs(20 * 60);
 const RUN_LIMIT: Duration = Duration::from_secs(120);
 
 fn plan(bench: &Bench, line: &str) -> Result<Sample> {
@@ -53,13 +52,9 @@ fn example(bench: &Bench, package: &str, name: &str) -> Result<String> {
     if matches!(bench.programs, Programs::Dry) {
         return Ok("solve: 0.5 ms\ndraw: 1.5 s\nExponential: 5 m\nDeterministic: 9 m\n".into());
     }
-    let mut build = Command::new("cargo");
-    build.args(["build", "--release", "-p", package, "--example", name]);
-    let built = process::run(build.current_dir(crate::root()), BUILD_LIMIT, Show::Lines)?;
-    if !built.success() {
-        bail!("build of {name}: {}", built.ending());
-    }
-    let program = crate::target_folder().join("release/examples").join(name);
+    let host = dist::build::host()?;
+    let folder = dist::build::build(&host, &["-p", package, "--example", name])?;
+    let program = folder.join("examples").join(name);
     let ended = process::run(&mut Command::new(program), RUN_LIMIT, Show::Nothing)?;
     if !ended.success() {
         bail!("{name}: {}", ended.ending());

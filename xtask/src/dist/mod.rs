@@ -1,0 +1,295 @@
+//! Packages of the committed state, in `target/dist`: `cargo xtask dist`.
+//!
+//! Recipes are files below `packaging`; distributions can use them without this command. The tools
+//! are those of the formats: `dpkg-buildpackage` with debhelper, `rpmbuild`, GNU tar, `buildah`.
+//! Nothing but commit, compiler and tools decides the bytes; `--twice` shows that.
+
+mod archive;
+pub mod build;
+mod container;
+mod debian;
+mod formula;
+mod licences;
+mod release;
+mod rpm;
+mod sbom;
+mod symbols;
+mod trial;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::process::{self, Show};
+use crate::say::say;
+use crate::target_folder;
+use crate::test::tally::Tally;
+use release::Release;
+
+/// Longest time of a tool: rpmbuild compresses a program in a minute.
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+/// Bytes of the static program, at most.
+const STATIC_LIMIT: u64 = 15_000_000;
+
+#[derive(Debug, Default, PartialEq)]
+struct Options {
+    /// Install, use and remove what was made.
+    test: bool,
+    /// Build a second time in another folder and compare.
+    twice: bool,
+    /// The working tree may differ from the commit.
+    dirty: bool,
+    /// A built program to pack.
+    drumfire: Option<PathBuf>,
+    /// Where the files of the release will be.
+    base_url: Option<String>,
+}
+
+/// Makes the packages, and tries them if asked to. True if all is well.
+pub fn main(args: &[String]) -> Result<bool> {
+    let options = parse(args)?;
+    let release = Release::read(&crate::root())?;
+    if release.dirty && !options.dirty {
+        bail!("the working tree differs from the commit: commit it, or --dirty");
+    }
+    let folder = target_folder().join("dist");
+    let programs = match &options.drumfire {
+        Some(named) => Programs { shared: named.canonicalize()?, fixed: None },
+        None => Programs::build(&crate::root(), &release)?,
+    };
+    make(&release, &programs, &folder, options.base_url.as_deref())?;
+    if options.twice {
+        twice(&release, &folder, &options)?;
+    }
+    if options.test { trial::all(&folder) } else { Ok(true) }
+}
+
+fn parse(args: &[String]) -> Result<Options> {
+    let mut options = Options::default();
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--test" => options.test = true,
+            "--twice" => options.twice = true,
+            "--dirty" => options.dirty = true,
+            "--drumfire" => options.drumfire = Some(PathBuf::from(value()?)),
+            "--base-url" => options.base_url = Some(value()?.trim_end_matches('/').to_owned()),
+            arg => bail!(
+                "dist knows --test, --twice, --dirty, --drumfire FILE and --base-url URL, not \
+                 `{arg}`"
+            ),
+        }
+    }
+    ensure!(
+        !(options.twice && options.drumfire.is_some()),
+        "--twice builds the program that --drumfire names"
+    );
+    Ok(options)
+}
+
+/// Programs to pack.
+struct Programs {
+    /// With the libraries of the system.
+    shared: PathBuf,
+    /// Without any library, if its target is installed.
+    fixed: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Builds both from the sources in `root`.
+    fn build(root: &Path, release: &Release) -> Result<Programs> {
+        let commit = [("DRUMFIRE_COMMIT", release.commit_and_date())];
+        let build = |target: &str| -> Result<PathBuf> {
+            say!("building for {target}");
+            let folder = build::build_in(root, target, &["-p", "drumfire"], &commit)?;
+            let program = folder.join("drumfire");
+            let version = tool(Command::new(&program).arg("--version"))?;
+            let of_commit = version.contains(&release.commit_and_date());
+            ensure!(of_commit, "the program says {}, not its commit", version.trim());
+            Ok(program)
+        };
+        let shared = build(&build::host()?)?;
+        let fixed = static_target()?;
+        if !build::is_installed(&fixed)? {
+            say!("no static program: rustup target add {fixed}");
+            return Ok(Programs { shared, fixed: None });
+        }
+        Ok(Programs { shared, fixed: Some(build(&fixed)?) })
+    }
+}
+
+/// The target of static programs on this kind of machine.
+fn static_target() -> Result<String> {
+    Ok(build::host()?.replace("-gnu", "-musl"))
+}
+
+/// Makes everything of built programs in a folder, which is emptied first.
+fn make(
+    release: &Release,
+    programs: &Programs,
+    folder: &Path,
+    base_url: Option<&str>,
+) -> Result<()> {
+    let parts = prepare(release, folder)?;
+    packages(release, &programs.shared, &parts, folder, "xz")?;
+    sbom::make(release, &parts.tree, folder)?;
+    if let Some(fixed) = &programs.fixed {
+        let target = static_target()?;
+        let fixed = symbols::split(fixed, &target, release, folder)?;
+        let len = fs::metadata(&fixed)?.len();
+        say!("the static program has {len} bytes");
+        ensure!(len <= STATIC_LIMIT, "the static program has more than {STATIC_LIMIT} bytes");
+        let staged = archive::fixed(release, &parts.tree, &fixed, &parts.third_party, folder)?;
+        container::make(release, &parts.tree, &staged, folder)?;
+    }
+    formula::make(release, &parts.tree, &parts.source, base_url, folder)?;
+    fs::remove_dir_all(folder.join("work"))?;
+    sums(folder)
+}
+
+/// What all packages are made of.
+struct Parts {
+    /// The source archive.
+    source: PathBuf,
+    /// The unpacked sources.
+    tree: PathBuf,
+    /// Licences of libraries.
+    third_party: PathBuf,
+}
+
+/// Empties the folder, packs the sources there, and collects licences in its folder `work`.
+fn prepare(release: &Release, folder: &Path) -> Result<Parts> {
+    let work = folder.join("work");
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(&work).with_context(|| folder.display().to_string())?;
+    let source = archive::source(release, folder)?;
+    let tree = archive::unpack(&source, &work, release)?;
+    let third_party = licences::write(&tree, &work)?;
+    Ok(Parts { source, tree, third_party })
+}
+
+/// Makes `.deb` and `.rpm`; the `.deb` by a compression of `dpkg-deb`.
+fn packages(
+    release: &Release,
+    program: &Path,
+    parts: &Parts,
+    folder: &Path,
+    compression: &str,
+) -> Result<()> {
+    let Parts { source, tree, third_party } = parts;
+    let program = symbols::split(program, &build::host()?, release, folder)?;
+    let recipe = debian::Recipe { tree, third_party, compression };
+    debian::make(release, &recipe, &program, folder)?;
+    rpm::make(release, source, &program, third_party, folder)
+}
+
+/// Writes SHA256SUMS, as `sha256sum --check` reads it, and prints it.
+fn sums(folder: &Path) -> Result<()> {
+    let names = names(folder)?;
+    let sums = tool(Command::new("sha256sum").args(&names).current_dir(folder))?;
+    fs::write(folder.join("SHA256SUMS"), &sums)?;
+    say!("{}", sums.trim_end());
+    say!("in {}", folder.display());
+    Ok(())
+}
+
+/// Names of the files in a folder, in order.
+fn names(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Builds again from the source archive, in another folder, and compares all files.
+fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
+    let elsewhere = std::env::temp_dir().join(format!("drumfire-dist-{}", std::process::id()));
+    fs::create_dir(&elsewhere).with_context(|| elsewhere.display().to_string())?;
+    let compared = (|| {
+        let tree = archive::unpack(&archive::path(release, folder), &elsewhere, release)?;
+        let programs = Programs::build(&tree, release)?;
+        let second = elsewhere.join("dist");
+        make(release, &programs, &second, options.base_url.as_deref())?;
+        let [one, other] =
+            [folder, &second].map(|folder| fs::read_to_string(folder.join("SHA256SUMS")));
+        let (one, other) = (one?, other?);
+        let differ: Vec<&str> = one.lines().filter(|line| !other.contains(line)).collect();
+        ensure!(differ.is_empty(), "two builds differ:\n{}", differ.join("\n"));
+        say!("two builds in two folders: the same {} files", one.lines().count());
+        Ok(())
+    })();
+    let _ = fs::remove_dir_all(&elsewhere);
+    compared
+}
+
+/// Packs a built program, and installs, uses and removes the packages in a clean root.
+pub fn test(drumfire: &Path) -> Result<Tally> {
+    let release = match Release::read(&crate::root()) {
+        Ok(release) => release,
+        Err(error) => return Ok(skipped(&format!("{error:#}"))),
+    };
+    if let Some(missing) = trial::missing() {
+        return Ok(skipped(&missing));
+    }
+    let folder = target_folder().join("dist-test");
+    let parts = prepare(&release, &folder)?;
+    // Nobody downloads these packages.
+    packages(&release, drumfire, &parts, &folder, "gzip")?;
+    let mut tally = Tally::default();
+    match trial::all(&folder)? {
+        true => tally.passed += 1,
+        false => tally.failed.push("packages in a clean root".to_owned()),
+    }
+    Ok(tally)
+}
+
+fn skipped(reason: &str) -> Tally {
+    let mut tally = Tally::default();
+    tally.skip("packages in a clean root", reason);
+    tally
+}
+
+/// Runs a tool that must succeed; returns its stdout.
+fn tool(command: &mut Command) -> Result<String> {
+    let outcome = process::run(command, LIMIT, Show::Nothing)?;
+    if !outcome.success() {
+        let name = command.get_program().to_string_lossy().into_owned();
+        let said: Vec<&str> = outcome.stderr.trim_end().lines().rev().take(20).collect();
+        let said: Vec<&str> = said.into_iter().rev().collect();
+        bail!("{name}: {}\n{}", outcome.ending(), said.join("\n"));
+    }
+    Ok(outcome.stdout)
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+
+    fn options(args: &str) -> Result<Options> {
+        parse(&args.split_whitespace().map(String::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn options_are_checked() {
+        assert_eq!(options("").unwrap(), Options::default());
+        let all = options("--test --dirty --base-url https://example.org/x/").unwrap();
+        assert!(all.test && all.dirty && !all.twice);
+        assert_eq!(all.base_url.as_deref(), Some("https://example.org/x"));
+        for bad in ["--base-url", "--fast", "--twice --drumfire x"] {
+            assert!(options(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_fails_says_why() {
+        let mut command = Command::new("sh");
+        let error = tool(command.args(["-c", "echo why >&2; exit 3"])).unwrap_err().to_string();
+        assert!(error.contains("sh: exit status: 3\nwhy"), "{error}");
+    }
+}

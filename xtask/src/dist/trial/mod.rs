@@ -1,0 +1,109 @@
+//! Tries packages: installed, used and removed in a root that has nothing but a small Debian, and
+//! the static program in one that has nothing at all.
+
+mod empty;
+mod root;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::tool;
+use crate::process;
+use crate::say::say;
+use root::Root;
+
+/// What uses an installed package, in the root.
+const USE: &str = include_str!("use.sh");
+
+/// Why packages cannot be made and tried on this machine; `None` if they can.
+pub fn missing() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("a clean root needs root".into());
+    }
+    let packages = [
+        ("debhelper", "dh"),
+        ("dpkg-dev", "dpkg-buildpackage"),
+        ("mmdebstrap", "mmdebstrap"),
+        ("rpm", "rpmbuild"),
+    ];
+    let missing = packages.iter().filter(|(_, program)| process::find(program).is_none());
+    let missing: Vec<&str> = missing.map(|(package, _)| *package).collect();
+    let remedy = format!("apt-get install {}", missing.join(" "));
+    (!missing.is_empty()).then_some(remedy)
+}
+
+/// Tries all packages of a folder. True if nothing fails.
+pub fn all(folder: &Path) -> Result<bool> {
+    if let Some(missing) = missing() {
+        say!("packages were not tried: {missing}");
+        return Ok(false);
+    }
+    let root = Root::provide()?;
+    let steps = [
+        ("deb", debian(&root, folder)),
+        ("rpm", rpm(&root, folder)),
+        ("static", empty::run(folder)),
+    ];
+    let mut good = true;
+    for (name, done) in steps {
+        match done {
+            Ok(words) => say!("{name}: {words}"),
+            Err(error) => {
+                good = false;
+                say!("{name}: FAILED: {error:#}");
+            }
+        }
+    }
+    if good {
+        root.keep()?;
+    }
+    Ok(good)
+}
+
+/// Installs the Debian package, uses it, and purges it.
+fn debian(root: &Root, folder: &Path) -> Result<String> {
+    let package = find(folder, ".deb")?.context("there is no .deb")?;
+    let before = root.paths()?;
+    root.copy(&package, "tmp/drumfire.deb")?;
+    root.run("dpkg --install /tmp/drumfire.deb && rm /tmp/drumfire.deb")?;
+    let between = root.paths()?;
+    let installed = between.difference(&before).count();
+    let said = root.run(USE)?;
+    root.run("dpkg --purge drumfire")?;
+    nothing_left(&before, root)?;
+    Ok(format!("{installed} paths installed, used, nothing left after dpkg --purge\n{said}"))
+}
+
+/// Installs the RPM package, starts the program, and erases it.
+fn rpm(root: &Root, folder: &Path) -> Result<String> {
+    let package = find(folder, ".rpm")?.context("there is no .rpm")?;
+    let before = root.paths()?;
+    let rpm = || {
+        let mut command = Command::new("rpm");
+        // What it needs is known to dpkg only.
+        command.arg("--root").arg(root.path()).args(["--dbpath", "/tmp/rpm", "--nodeps"]);
+        command
+    };
+    tool(rpm().arg("--install").arg(&package))?;
+    let said = root.run("drumfire --version && drumfire completions bash | grep -q complete")?;
+    tool(rpm().args(["--erase", "drumfire"]))?;
+    root.run("rm -rf /tmp/rpm")?;
+    nothing_left(&before, root)?;
+    Ok(format!("installed, started, nothing left after rpm --erase: {}", said.trim()))
+}
+
+/// Fails if a path was not there before, or is no longer there.
+fn nothing_left(before: &std::collections::BTreeSet<String>, root: &Root) -> Result<()> {
+    let after = root.paths()?;
+    let changed: Vec<&str> = before.symmetric_difference(&after).map(String::as_str).collect();
+    ensure!(changed.is_empty(), "left or lost: {}", changed.join(", "));
+    Ok(())
+}
+
+/// The file of a folder whose name ends so.
+fn find(folder: &Path, ending: &str) -> Result<Option<PathBuf>> {
+    let mut names = super::names(folder)?.into_iter();
+    Ok(names.find(|name| name.ends_with(ending)).map(|name| folder.join(name)))
+}
