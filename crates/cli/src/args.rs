@@ -116,7 +116,7 @@ pub struct Drive {
     /// pareto:0.2, normal:10 (standard deviation in percent of the volume).
     #[arg(long, alias = "random_distribution", value_name = "LAW", default_value = "uniform")]
     pub places: Places,
-    /// Queue depth of each worker; with --rate, the maximum number of I/Os in flight.
+    /// Queue depth of each worker; with --rate, the maximum in flight.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
     /// Open loop: start this many I/Os per second, over all workers: 50k, 1.2M; or bytes: 200MB.
@@ -147,7 +147,7 @@ pub struct Drive {
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace the result in the folder of --out once the new one is complete; a sweep starts over.
+    /// Replace the result in the folder of --out once the new one is complete; a sweep restarts.
     #[arg(long, requires = "out")]
     pub replace: bool,
     /// Exit with 3 if an honesty check fails.
@@ -163,10 +163,10 @@ pub struct Drive {
     /// https://ui.perfetto.dev: 2s, or 2s:FILE [default file: trace.json in the run's folder].
     #[arg(long, value_name = "TIME[:FILE]", value_parser = crate::traced::parse)]
     pub trace: Option<crate::traced::Traced>,
-    /// After the run, measure for 2.5 s the maximum rate of the load generator, and compare the
-    /// result with it (honesty check H10). By default this takes 1 s, and only if the CPUs of the
-    /// run were always busy. Jobs without --verify, on several busy CPUs, then run again for 2.5 s
-    /// on half of the CPUs and on all.
+    /// After the run, measure the generator's maximum rate for 2.5 s, and compare the result with
+    /// it (honesty check H10). By default this takes 1 s, and only if the CPUs of the run were
+    /// always busy. Jobs without --verify, on several busy CPUs, then run again for 2.5 s on half
+    /// of the CPUs and on all.
     #[arg(long)]
     pub ceiling: bool,
     /// Do not measure the limit of the load generator.

@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub claim: Flagged,
-    /// Your own parts, in addition to those of the catalogue.
+    /// Your own parts, added to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.
@@ -64,7 +64,7 @@ pub struct Flagged {
     /// Claimed bandwidth of the link.
     #[arg(long, value_name = "RATE")]
     pub link_rate: Option<String>,
-    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the one with the least overhead].
+    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the least overhead].
     #[arg(long)]
     pub protocol: Option<String>,
     /// MTU.

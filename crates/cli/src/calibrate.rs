@@ -32,7 +32,7 @@ pub struct Args {
     /// A drive of the catalogue: its intervals are the prior.
     #[arg(long, value_name = "PART")]
     pub part: Option<String>,
-    /// Your own parts, in addition to those of the catalogue.
+    /// Your own parts, added to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.

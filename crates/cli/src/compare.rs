@@ -28,9 +28,9 @@ use crate::{output, report as results, show, sweep, thresholds};
     is invalid; 4: --fail-if 'iops<-3%' is missed or cannot be decided."
 )]
 pub struct Args {
-    /// Side A, before: folder of a run or a sweep, or a result.json; with --run, the run to make.
+    /// Side A (before): folder of a run or a sweep, or a result.json; with --run, a run.
     pub a: PathBuf,
-    /// Side B, after, in the same form.
+    /// Side B (after).
     pub b: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -39,10 +39,9 @@ pub struct Args {
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     #[arg(conflicts_with = "json")]
     pub form: Form,
-    /// Exit with 4 unless the whole interval of a change is within this bound: 'iops<-3%',
-    /// 'p99>+10%'; or if a figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore,
-    /// a change fails only if its whole interval crosses the bound, and a change within the noise
-    /// is printed.
+    /// Exit with 4 unless the whole interval of a change is within: 'iops<-3%', 'p99>+10%'; or if a
+    /// figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore, a change fails only
+    /// if its whole interval crosses the bound, and a change within the noise is printed.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
     #[command(flatten)]

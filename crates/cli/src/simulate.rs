@@ -47,13 +47,13 @@ pub struct Args {
     /// A built-in job, as with run.
     #[arg(long, value_name = "NAME", conflicts_with = "job")]
     pub preset: Option<String>,
-    /// Number of drives of a profile; a bill lists its drives [default: 1].
+    /// Number of drives of a profile; a bill has its own [default: 1].
     #[arg(long, value_name = "N")]
     pub drives: Option<u32>,
     /// Workers for each drive, each with the same queue depth.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
-    /// Your own parts, in addition to those of the catalogue.
+    /// Your own parts, added to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Accept a profile whose fit is not usable.

@@ -52,10 +52,9 @@ pub struct Args {
 /// What makes the volumes of a sweep.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Made {
-    /// Targets on loopback, with the additional axes targets, volumes, volume-size, protocol and
-    /// cores.
+    /// Targets on loopback; also axes targets, volumes, volume-size, protocol and cores.
     Race(Box<Of<Race>>),
-    /// A model, with the additional axes system and drives.
+    /// A model; also axes system and drives.
     Simulate(Box<Of<simulate::Args>>),
 }
 

@@ -20,7 +20,7 @@ pub struct Args {
 /// What is done.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum What {
-    /// Create an array filled with zeroes, and print its URI.
+    /// Create a zeroed array, and print its URI.
     Create {
         /// mirror: each leg holds all data; raid10: stripes over pairs of legs.
         #[arg(value_enum)]
@@ -85,8 +85,7 @@ enum What {
     Check {
         /// array:NAME?leg=URI&leg=URI, or a stripe over several
         array: Uri,
-        /// Resync legs that differ: copy the data of the majority, or of the first of two legs, to
-        /// the others.
+        /// Resync legs that differ, from the majority, or from the first of two legs.
         #[arg(long)]
         repair: bool,
         /// Bytes to compare in a second, at most.

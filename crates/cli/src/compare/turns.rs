@@ -21,16 +21,16 @@ use crate::{asked, output, race, run, show, signal, simulate, sweep, typed};
 /// Flags of `--run`.
 #[derive(Flags, Clone, Debug)]
 pub struct Turns {
-    /// Measure both sides first, in turn: A and B are each the arguments of `drumfire run`, in
-    /// quotes, as 'job.toml' or 'ram:1g --size 4k', or whole commands, as 'race --targets 2'.
+    /// Measure both sides first, in turn: A and B are arguments of drumfire run in quotes, as
+    /// 'job.toml' or 'ram:1g --size 4k', or whole commands, as 'race --targets 2'.
     #[arg(long)]
     pub run: bool,
     /// Runs of each side.
     #[arg(long, default_value_t = 6, value_name = "N", requires = "run")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Pairs of control runs of A against A, before the comparison: figures that differ in them are
-    /// not reported. 0 makes none.
+    /// Pairs of control runs first, A against A: figures that differ in them are not reported. 0
+    /// makes none.
     #[arg(long, default_value_t = 3, value_name = "N", requires = "run")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=500))]
     pub control: u32,

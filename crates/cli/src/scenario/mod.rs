@@ -48,7 +48,7 @@ pub enum Action {
         /// Name of the scenario.
         name: String,
     },
-    /// Model and run a scenario, and compare both with the published figures.
+    /// Model and run one, and compare with published figures.
     Run(Run),
 }
 
