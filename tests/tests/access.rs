@@ -59,7 +59,7 @@ fn a_list_of_hosts_that_makes_no_sense_is_refused() {
         (nvme, "disk = \"nqn.2026-11.org.example:host\"", "serve.toml"),
         (nvme, "[iscsi_hosts]\ndisk = [\"127.0.0.1\"]", "not served over iSCSI"),
         (nvme, "[nbd_hosts]\ndisk = []", "not served over NBD"),
-        (iscsi, "[iscsi_hosts]\ndisk = [\"here\"]", "'here' is no address"),
+        (iscsi, "[iscsi_hosts]\ndisk = [\"here\"]", "'here' is not an address"),
         (iscsi, "[iscsi_hosts]\ndisc = []", "disc"),
         (iscsi, "disk = []", "not served over NVMe/TCP"),
     ] {
@@ -131,7 +131,11 @@ fn a_server_says_which_volumes_anybody_may_write() {
         // Complete output: a line that was written before "ready" may be read after it.
         running.signal(Signal::TERM);
         let lines = running.finish(LIMIT).stderr;
-        lines.lines().filter(|line| line.contains("anybody")).map(str::to_owned).collect::<Vec<_>>()
+        lines
+            .lines()
+            .filter(|line| line.contains("any host"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
     };
     let two = "volume = [\"a=ram:1m\", \"b=ram:1m\"]\n";
     let local = "--iscsi 127.0.0.1:0 --nvme-tcp [::1]:0 --nbd 127.9.9.9:0";
@@ -139,7 +143,7 @@ fn a_server_says_which_volumes_anybody_may_write() {
     let lines = said(two, "--nbd 0.0.0.0:0 --iscsi 127.0.0.1:0");
     let [line] = &lines[..] else { panic!("{lines:?}") };
     assert!(
-        line.contains("anybody who reaches NBD at 0.0.0.0:0 may read and write a, b"),
+        line.contains("any host that can connect to NBD at 0.0.0.0:0 can read and write a, b"),
         "{line}"
     );
     let listed = format!("{two}[nbd_hosts]\na = [\"10.0.0.0/8\"]\n");

@@ -95,9 +95,9 @@ fn what_makes_no_array_is_refused_in_one_line_and_left_as_it_is() {
     }
     for (legs, code, words) in [
         (vec!["a", "c"], 2, "file:c is a leg of another array, two"),
-        (vec!["b", "copy-of-b"], 2, "is a copy of"),
+        (vec!["b", "copy-of-b"], 2, "bit-identical copies"),
         (vec!["a", "short"], 2, "8388608 bytes"),
-        (vec!["a", "broken"], 2, "file:broken is no leg of an array"),
+        (vec!["a", "broken"], 2, "file:broken is not a leg of an array"),
         (vec!["a", "nonsense"], 1, "file:nonsense"),
         (vec!["a"], 1, "leg 2 is missing, and may have newer data"),
         (vec!["b"], 1, "leg 1 is missing, and may have newer data"),

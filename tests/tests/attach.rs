@@ -226,9 +226,12 @@ fn what_cannot_be_is_said_with_the_remedy() {
             assert_eq!(finished.code, Some(1), "{finished:?}");
             finished.stderr
         };
-        assert!(said(&format!("attach ram:1m {file}")).contains("detach it first"));
+        assert!(said(&format!("attach ram:1m {file}")).contains("drumfire detach` first"));
         let full = folder.file("full", b"data");
-        assert!(said(&format!("attach ram:1m {}", full.display())).contains("would be hidden"));
+        assert!(
+            said(&format!("attach ram:1m {}", full.display()))
+                .contains("which the volume would hide")
+        );
         assert!(said(&format!("detach {}", full.display())).contains("no volume is attached"));
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&attached.file, &link).unwrap();
@@ -242,7 +245,7 @@ fn what_cannot_be_is_said_with_the_remedy() {
         running.signal(Signal::KILL);
         running.finish(LIMIT);
         assert!(File::open(&file).is_err());
-        assert!(said(&format!("attach ram:1m {file}")).contains("has died"));
+        assert!(said(&format!("attach ram:1m {file}")).contains("process died"));
         drumfire.run(folder.path(), &format!("detach {file}"), LIMIT).ok();
         assert_eq!(std::fs::metadata(&file).unwrap().len(), 0);
     });

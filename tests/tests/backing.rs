@@ -33,7 +33,7 @@ fn holds(result: &Value, origin: &str, words: &str) {
     assert_eq!(result["origin"], *origin, "{words}: {result}");
     let told = result["warnings"].as_array().unwrap().iter().any(|note| {
         let note = note.as_str().unwrap();
-        ["emulates", "injects", "its server calls it"].iter().any(|word| note.contains(word))
+        ["emulates", "injects", "described by its server as"].iter().any(|word| note.contains(word))
     });
     assert_eq!(told, origin == "emulated", "{words}: {}", result["warnings"]);
     if origin == "emulated" {

@@ -58,7 +58,7 @@ fn what_is_not_read_beside_the_job_is_not_known() {
     let Some(drumfire) = Drumfire::find() else { return };
     let left = run(&drumfire, 0, Duration::from_millis(2), "--no-cold-reads");
     let words = came_to(&left, "unknown");
-    assert!(words.contains("no places of it were read beside the job"), "{words}");
+    assert!(words.contains("no sample reads were made for comparison with the job"), "{words}");
 }
 
 /// Address of one of a target's portals.

@@ -108,10 +108,10 @@ fn an_older_leg(drumfire: &Drumfire, seed: u64) -> String {
     await_agreement(&front, &files);
     // The leg's data are there before it is recorded as in.
     let mut patience = Patience::new(LIMIT);
-    let joins = |said: &str| said.contains("older image") && !said.contains("is in again");
+    let joins = |said: &str| said.contains("older image") && !said.contains("is back in sync");
     while joins(&front.running.stderr()) && patience.wait() {}
     let said = front.end();
-    assert!(!lives || said.contains("is in again"), "{told}: {said}");
+    assert!(!lives || said.contains("is back in sync"), "{told}: {said}");
     let check = drumfire.run(folder.path(), &format!("volume check {uri}"), LIMIT);
     assert_eq!(check.code, Some(0), "{told}: {check:?}");
     format!("{told}: right")

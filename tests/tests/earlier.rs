@@ -99,7 +99,7 @@ fn results_of_each_earlier_layout_are_read_and_not_compared_with_those_of_now() 
         let shown = run(&format!("report {file}")).ok().stdout;
         assert!(shown.contains("made by an earlier version (layout 1)"), "{shown}");
     }
-    refused(&run("sweep swept"), "was started by another version (layout 1, here 5)");
+    refused(&run("sweep swept"), "was started by another version (layout 1, this version 5)");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn are_read_as_they_were(
     folder.file(&format!("{swept}/sweep.json"), sweep.as_bytes());
     let shown = run(&format!("report {swept}")).ok().stdout;
     assert!(shown.contains(of_sweep), "{shown}");
-    let words = format!("was started by another version (layout {layout}, here {NOW})");
+    let words = format!("was started by another version (layout {layout}, this version {NOW})");
     refused(&run(&format!("sweep {swept}")), &words);
 }
 

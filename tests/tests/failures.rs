@@ -65,7 +65,7 @@ fn reads_beyond_the_end_of_a_file_are_named() {
     let path = file(&folder);
     let uri = format!("file:{}", path.display());
     let result = run_and_cut(&drumfire, &folder, &uri, &path, "o");
-    says(&result, &uri, "end of file: no data there");
+    says(&result, &uri, "read past the end of the file");
     // Every other format has the failure, too.
     let lines = std::fs::read_to_string(folder.path().join("o.jsonl")).unwrap();
     let kinds: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -75,7 +75,7 @@ fn reads_beyond_the_end_of_a_file_are_named() {
         drumfire.run(folder.path(), &format!("report o --as {form}"), LIMIT).ok().stdout
     };
     let text = report("text");
-    assert!(text.contains("× read: end of file: no data there"), "{text}");
+    assert!(text.contains("× read: read past the end of the file"), "{text}");
     assert!(report("html").contains("<h2>errors"));
     let fio: Value = serde_json::from_str(&report("fio")).unwrap();
     let job = &fio["jobs"][0];

@@ -183,7 +183,7 @@ fn a_run_that_is_killed_leaves_what_it_measured() {
         drumfire.run(folder.path(), &format!("report killed --as {form}"), LIMIT).ok().stdout
     };
     let kept: serde_json::Value = serde_json::from_str(&report("json")).unwrap();
-    assert!(kept["partial"].as_str().unwrap().starts_with("cut after"), "{kept}");
+    assert!(kept["partial"].as_str().unwrap().starts_with("cut off after"), "{kept}");
     // All of the run's I/Os are in its seconds.
     let intervals = kept["intervals"].as_array().unwrap();
     let (mut done, mut begin) = (0.0, 0.0);

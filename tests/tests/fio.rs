@@ -205,10 +205,10 @@ fn a_missing_file_is_written_before_it_is_read() {
     let folder = with("job.fio", text);
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
     let explained = run("explain job.fio").ok().stdout;
-    assert!(explained.contains("first, r.0.0 is written, 4m"), "{explained}");
+    assert!(explained.contains("before the run, r.0.0 is written, 4m"), "{explained}");
     assert!(!explained.contains("w.img is written"), "{explained}");
     let done = run("run job.fio --json --out out").ok();
-    assert!(done.stderr.contains("writes r.1.0 first, 4m"), "{done:?}");
+    assert!(done.stderr.contains("laying out r.1.0, 4m"), "{done:?}");
     let exists = |step: &Value| {
         let checks = step["checks"].as_array().unwrap();
         checks.iter().find(|check| check["code"] == "H02").unwrap()["verdict"].clone()

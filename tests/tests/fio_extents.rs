@@ -75,8 +75,8 @@ fn a_job_may_begin_at_the_end_of_its_file() {
         let name = if words.contains("new") { "new.img" } else { "there.img" };
         let we = with(&text);
         let said = drumfire.run(we.path(), "explain job.fio", LIMIT).ok().stdout;
-        let grows = if words.contains("new") { "made without data, 2m" } else { "extended to" };
-        assert!(said.contains(&format!("first, {name} is {grows}")), "{said}");
+        let grows = if words.contains("new") { "created without data, 2m" } else { "extended to" };
+        assert!(said.contains(&format!("before the run, {name} is {grows}")), "{said}");
         if !words.contains("new") {
             let refused = drumfire.run(we.path(), "run job.fio", LIMIT);
             assert_eq!(refused.code, Some(2), "{}", refused.stderr);

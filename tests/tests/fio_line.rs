@@ -238,7 +238,7 @@ fn what_only_reads_makes_no_file() {
     let folder = folder();
     let finished = drumfire.run(folder.path(), "fio --name=a --size=1m --readonly", LIMIT);
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert!(finished.stderr.contains("a.0.0 would be written first"), "{finished:?}");
+    assert!(finished.stderr.contains("a.0.0 would be laid out first"), "{finished:?}");
     assert!(!folder.path().join("a.0.0").exists());
 }
 

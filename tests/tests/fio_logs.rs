@@ -34,7 +34,7 @@ fn the_logs_of_fio_are_written() {
     let folder = with(text);
     let refused = drumfire.run(folder.path(), "run job.fio --out out", LIMIT);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("make the folder logs"), "{refused:?}");
+    assert!(refused.stderr.contains("create the folder logs"), "{refused:?}");
     std::fs::create_dir(folder.path().join("logs")).unwrap();
     drumfire.run(folder.path(), "run job.fio --out out", LIMIT).ok();
     let mut names: Vec<String> = [".", "logs"]
@@ -211,7 +211,7 @@ fn a_log_that_cannot_be_written_is_said_to_be_cut() {
     let nowhere = with("[a]\nioengine=null\nsize=1m\nwrite_iolog=none/t\n");
     let refused = drumfire.run(nowhere.path(), "run job.fio", LIMIT);
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("make the folder none"), "{refused:?}");
+    assert!(refused.stderr.contains("create the folder none"), "{refused:?}");
 }
 
 #[test]

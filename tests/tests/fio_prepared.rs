@@ -67,8 +67,8 @@ fn files_are_only_made_where_nothing_else_is_asked() {
                 rw=write\nbs=64k\n";
     let ours = with(text);
     let said = drumfire.run(ours.path(), "explain job.fio", LIMIT).ok().stdout;
-    assert!(said.contains("first, a.1.1.img is written, 128k"), "{said}");
-    assert!(said.contains("first, b.0.0.img is made without data, 256k"), "{said}");
+    assert!(said.contains("before the run, a.1.1.img is written, 128k"), "{said}");
+    assert!(said.contains("before the run, b.0.0.img is created without data, 256k"), "{said}");
     drumfire.run(ours.path(), "run job.fio --out out", LIMIT).ok();
     let result = drumfire.run(ours.path(), "report out --as fio", LIMIT).ok().json();
     assert_eq!(ios(&result, "write"), 4);
@@ -83,7 +83,7 @@ fn files_are_only_made_where_nothing_else_is_asked() {
 fn a_file_that_only_makes_files_ends_well() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = with("[global]\ncreate_only=1\nsize=64k\n[a]\nfilename=deep/x.img\nrw=read\n");
-    for said in ["writes deep/x.img first", "all files exist"] {
+    for said in ["laying out deep/x.img", "all files exist"] {
         let done = drumfire.run(folder.path(), "run job.fio", LIMIT);
         assert_eq!(done.code, Some(0), "{}", done.stderr);
         assert!(done.stderr.contains(said), "{}", done.stderr);
@@ -96,7 +96,7 @@ fn a_file_that_only_makes_files_ends_well() {
     for file in ["job.fio", "job.toml"] {
         let refused = drumfire.run(folder.path(), &format!("run {file}"), LIMIT);
         assert_eq!(refused.code, Some(2), "{}", refused.stderr);
-        assert!(refused.stderr.contains("holds 4k, and 64k are needed"), "{toml}");
+        assert!(refused.stderr.contains("has 4k, and the job needs 64k"), "{toml}");
     }
     std::fs::remove_file(folder.path().join("deep/x.img")).unwrap();
     drumfire.run(folder.path(), "run job.toml", LIMIT).ok();

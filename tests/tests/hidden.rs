@@ -91,7 +91,7 @@ fn memory_of_another_space_of_mounts_is_not_passed() {
         let result = measure(&drumfire, &folder, &format!("file:{}", device.path()), ramp);
         passes_nothing(&result, &["H01", "H03", "H08"], &format!("{ramp:?}"));
         let (_, evidence) = check(&result, "H01");
-        let is_told = ["tmpfs", "nothing can be followed"].iter().any(|it| evidence.contains(it));
+        let is_told = ["tmpfs", "are not visible"].iter().any(|it| evidence.contains(it));
         assert!(is_told, "{evidence}");
     }
 }

@@ -43,7 +43,7 @@ fn a_limit_of_io_is_named() {
     let (verdict, evidence) = check(&result, "H18");
     assert_eq!(verdict, "warn", "{evidence}");
     let name = group.path().display().to_string();
-    assert!(evidence.contains(&name) && evidence.contains("200 reads a second"), "{evidence}");
+    assert!(evidence.contains(&name) && evidence.contains("200 reads per second"), "{evidence}");
     // A host with much else to do may not even reach that.
     let rate = result["totals"]["iops"].as_f64().unwrap();
     assert_eq!(evidence.contains("the limit was measured"), rate >= 180.0, "{rate}: {evidence}");

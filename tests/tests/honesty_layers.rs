@@ -113,7 +113,7 @@ fn writes_of_a_part_of_a_block_are_said() {
         let args = format!("run file:{} {args} --seconds 1 --ramp 0 --json", path.display());
         check(&drumfire.run(folder.path(), &args, LIMIT).json(), "H18")
     };
-    let parts = |evidence: &str| evidence.contains("writes a whole block for each part");
+    let parts = |evidence: &str| evidence.contains("a partial block is a read-modify-write");
     let (verdict, evidence) = said("--size 512 --read 0 --destroy");
     assert_eq!(verdict, "warn", "{evidence}");
     assert!(parts(&evidence), "{evidence}");

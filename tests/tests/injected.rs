@@ -54,7 +54,7 @@ fn a_stranger_sees_errors_and_damage_and_a_new_schedule_ends_them() {
     assert_eq!(finished.code, Some(1), "{finished:?}");
     served.running.signal(rustix::process::Signal::TERM);
     let ended = served.running.finish(LIMIT);
-    assert!(ended.stderr.contains("struck by the faults of 'test': flip (fault 1)"), "{ended:?}");
+    assert!(ended.stderr.contains("affected by the faults of 'test': flip (fault 1)"), "{ended:?}");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn lost_writes_are_found_by_verify_and_the_result_says_what_was_injected() {
     let result = finished.json();
     assert_eq!(result["origin"], "emulated");
     let warnings = result["warnings"].to_string();
-    for part in ["injects faults by the schedule 'test'", "struck by the faults of 'test': drop"] {
+    for part in ["injects faults of schedule 'test'", "affected by the faults of 'test': drop"] {
         assert!(warnings.contains(part), "{warnings}");
     }
 }
@@ -146,7 +146,7 @@ fn a_lying_cache_loses_what_a_stranger_has_flushed_and_an_honest_one_does_not() 
         assert_eq!(said.contains("Pattern verification failed"), lies, "{said}");
         served.running.signal(rustix::process::Signal::TERM);
         let ended = served.running.finish(LIMIT);
-        assert!(ended.stderr.contains("struck by the faults of 'test'"), "{ended:?}");
+        assert!(ended.stderr.contains("affected by the faults of 'test'"), "{ended:?}");
     }
 }
 
@@ -181,9 +181,9 @@ fn a_connection_is_closed_or_reset_in_place_of_an_answer() {
     }
     served.running.signal(rustix::process::Signal::TERM);
     let ended = served.running.finish(LIMIT);
-    let struck = "struck by the faults of 'test': disconnect (fault 1) 1, reset (fault 2) 1";
+    let struck = "affected by the faults of 'test': disconnect (fault 1) 1, reset (fault 2) 1";
     assert!(ended.stderr.contains(struck), "{ended:?}");
-    assert!(ended.stderr.contains("an injected fault of a volume ended it"), "{ended:?}");
+    assert!(ended.stderr.contains("closed by an injected fault of a volume"), "{ended:?}");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn an_emulated_drive_changes_while_it_is_served() {
     took();
     served.running.signal(rustix::process::Signal::TERM);
     let ended = served.running.finish(LIMIT);
-    for words in ["changed once during the run, last to test at 0.2", "was refused"] {
+    for words in ["changed once during the run, last to test at 0.2", "was invalid"] {
         assert!(ended.stderr.contains(words), "{ended:?}");
     }
 }
@@ -315,11 +315,19 @@ fn a_change_is_told_at_once_be_it_taken_or_refused() {
             false => running.await_stderr(LIMIT, |text| text.contains("  1s ").then_some(())),
         }
         for (file, text, said) in [
-            ("faults.toml", "nonsense = 1", "is refused, 'fails' stays: line 1: unknown field"),
-            ("faults.toml", slow, "is refused, 'fails' stays: fault 1: "),
+            (
+                "faults.toml",
+                "nonsense = 1",
+                "is invalid, 'fails' stays in use: line 1: unknown field",
+            ),
+            ("faults.toml", slow, "is invalid, 'fails' stays in use: fault 1: "),
             ("faults.toml", "", "the schedule changed to 'no faults', 0 faults"),
             ("faults.toml", fails, "the schedule changed to 'fails', 1 fault"),
-            ("drive.toml", "name = 1", "the change of the profile is refused, the old one stays: "),
+            (
+                "drive.toml",
+                "name = 1",
+                "the changed profile is invalid, the old one stays in use: ",
+            ),
             ("drive.toml", &drive, "the profile changed to "),
         ] {
             let before = running.stderr().len();

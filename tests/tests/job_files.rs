@@ -34,7 +34,7 @@ fn what_is_refused_is_refused_by_run_and_named_by_explain() {
     assert_eq!(ran.stdout, "");
     assert!(folder.result().is_none(), "nothing was run");
     refused(&drumfire.run(folder.path(), "run job.fio --size 4k", LIMIT), "--size cannot be used");
-    refused(&drumfire.run(folder.path(), "explain job.fio --as icf", LIMIT), "would not be run");
+    refused(&drumfire.run(folder.path(), "explain job.fio --as icf", LIMIT), "cannot be run");
 }
 
 /// One rule for all files: a flag that the job decides is refused by its name, even with the
@@ -78,7 +78,7 @@ fn what_a_file_decides_is_not_taken_from_flags() {
         assert_eq!(result["job"]["seconds"], 0.2, "{file}");
     }
     let finished = drumfire.run(folder.path(), "run job.toml null:1t", LIMIT);
-    let says = "drumfire: job.toml names its own volumes: change them there\n";
+    let says = "drumfire: job.toml names its volumes: change them in that file\n";
     assert_eq!(finished.stderr, says);
     // A rerun from the saved job has no flags.
     drumfire.run(folder.path(), "run null:1g --size 4k --seconds 0.2 --ramp 0 --out a", LIMIT).ok();

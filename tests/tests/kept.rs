@@ -42,7 +42,7 @@ fn a_result_is_replaced_only_when_that_is_said() {
     ] {
         let args = format!("{other} --seconds 0.2 --out same");
         let finished = drumfire.run(folder.path(), &args, LIMIT);
-        refused(&finished, "same holds a run, result.json: give another --out, or --replace");
+        refused(&finished, "same holds a run, result.json: choose another --out, or add --replace");
         assert_eq!(text(&folder, "same/result.json"), before, "{other}");
     }
     run("run null:1g --size 4k --replace").ok();
@@ -130,7 +130,7 @@ fn of_two_runs_at_once_one_has_the_folder() {
         let lost = lost.unwrap_or_else(|| panic!("both ran: {both:?}"));
         // A sweep in progress reports this.
         let begun = kind.starts_with("sweep") && lost.stderr.contains("this sweep is running");
-        refused(lost, if begun { "wait for its end" } else { "in use by another run" });
+        refused(lost, if begun { "wait until it ends" } else { "in use by another run" });
     }
 }
 
@@ -265,7 +265,7 @@ fn a_result_that_nothing_takes_is_printed() {
         let mut command = Command::new(&shell);
         let finished = run(command.arg("-c").arg(script).current_dir(folder.path()), LIMIT);
         assert!(finished.stderr.contains("File too large"), "{finished:?}");
-        assert!(finished.stderr.contains("only this output remains"), "{finished:?}");
+        assert!(finished.stderr.contains("this output is the only copy"), "{finished:?}");
         let out = if lines { &finished.stderr } else { &finished.stdout };
         assert!(out.contains("IOPS"), "{finished:?}");
     }

@@ -106,7 +106,7 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
 fn await_all_in(front: &Front, way: &mut Nbd, leavings: usize) {
     let count = |word: &str| front.running.stderr().matches(word).count();
     let mut patience = Patience::new(LIMIT);
-    while count(") left: ") < leavings || count(") left: ") > count(" is in again") {
+    while count(") left: ") < leavings || count(") left: ") > count(" is back in sync") {
         assert!(way.flush().is_ok());
         assert!(patience.wait(), "never in again: {}", front.running.stderr());
     }

@@ -113,7 +113,7 @@ fn what_a_user_does_not_wait_for_counts_with_its_age() {
     assert_eq!(totals["latency_ns"]["max"], totals["waiting"]["oldest_ns"]);
     assert!(ns(&totals["latency_ns"]["waiting_from"]) >= least, "{totals}, {least} ns");
     let partial = result["partial"].as_str().expect("it is not whole");
-    let words = ["before 4 I/Os were answered", "interrupted after"];
+    let words = ["ended with 4 I/Os unanswered", "interrupted after"];
     assert!(words.iter().any(|words| partial.contains(words)), "{partial}");
     little_holds(&result);
 }

@@ -147,7 +147,7 @@ fn nothing_is_attached_where_links_of_others_lead() {
     for place in ["theirs/empty", "theirs/new", "theirs/way/made", "theirs/way/empty"] {
         let ended = rig.run(&format!("attach ram:1m {place}"));
         assert!(![Some(0), None].contains(&ended.code), "{place}: {ended:?}");
-        assert!(ended.stderr.contains("link of another user"), "{place}: {ended:?}");
+        assert!(ended.stderr.contains("symbolic link of another user"), "{place}: {ended:?}");
         assert_eq!(rig.elsewhere(), before, "{place}: {ended:?}");
     }
     // In the other user's folder a file is created and removed again; a link of ours leads
@@ -188,6 +188,6 @@ fn links_that_come_while_a_run_goes_on_are_not_followed() {
     symlink(rig.at("elsewhere"), rig.at("theirs/out")).unwrap();
     lchown(rig.at("theirs/out"), STRANGER, STRANGER).unwrap();
     let ended = rig.run("run null:1m --seconds 0.2 --ramp 0 --replace --out theirs/out");
-    assert!(ended.stderr.contains("link of another user"), "{ended:?}");
+    assert!(ended.stderr.contains("symbolic link of another user"), "{ended:?}");
     assert_eq!(rig.elsewhere(), before);
 }

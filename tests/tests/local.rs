@@ -75,8 +75,8 @@ fn what_cannot_be_polled_says_why() {
     let folder = Folder::new();
     folder.file("disk.img", &vec![7; 1 << 20]);
     for (uri, why) in [
-        ("file:disk.img?iopoll&direct=0", "the page cache"),
-        ("file:/dev/shm?iopoll", "neither a file nor a block device"),
+        ("file:disk.img?iopoll&direct=0", "direct I/O"),
+        ("file:/dev/shm?iopoll", "not a file or a block device"),
     ] {
         let finished = drumfire.run(folder.path(), &format!("run {uri} --seconds 1"), LIMIT);
         assert_ne!(finished.code, Some(0), "{finished:?}");
@@ -87,7 +87,7 @@ fn what_cannot_be_polled_says_why() {
         eprintln!("the disk of {} has poll queues", folder.path().display());
         return;
     }
-    let says = ["poll queues", "direct I/O", "is on none"];
+    let says = ["poll queues", "direct I/O", "on a block device"];
     assert!(says.iter().any(|why| finished.stderr.contains(why)), "{finished:?}");
 }
 

@@ -165,15 +165,15 @@ fn a_cgroup_is_asked_before_it_ends_a_run() {
     let Some(cgroup) = Cgroup::limited(64 << 20) else { return };
     let folder = Folder::new();
     for (args, wanted) in [
-        ("run ram:256m --seconds 1", "256m of memory are wanted"),
-        ("run ram:40m ram:41m --seconds 1", "81m of memory are wanted"),
+        ("run ram:256m --seconds 1", "256m of memory are needed"),
+        ("run ram:40m ram:41m --seconds 1", "81m of memory are needed"),
         ("race --targets 1 --volumes 2 --volume-size 128m --seconds 1", "need 256m of memory"),
     ] {
         let refused = run(&mut cgroup.command(&drumfire, folder.path(), args), LIMIT);
         assert_eq!(refused.code, Some(1), "{args}: {refused:?}");
         let stderr = &refused.stderr;
         assert!(stderr.contains(wanted), "{args}: {stderr}");
-        assert!(stderr.contains("limits to 64m"), "{args}: {stderr}");
+        assert!(stderr.contains("limit of the memory cgroup"), "{args}: {stderr}");
     }
     let args = "run ram:8m --seconds 1 --ramp 0";
     run(&mut cgroup.command(&drumfire, folder.path(), args), LIMIT).ok();

@@ -80,7 +80,7 @@ misuses! {
     a_portal_with_a_path "discover file:x/y" => USAGE "host:port"
     a_port_beyond_all "discover 127.0.0.1:99999" => USAGE "'99999' is not a port"
     a_sweep_of_nothing "sweep no-such-folder" => USAGE "no-such-folder"
-    a_sweep_in_a_plain_folder "sweep ." => USAGE "holds no sweep"
+    a_sweep_in_a_plain_folder "sweep ." => USAGE "is not a sweep"
     an_axis_that_is_none "sweep race --axis no=1" => USAGE "volumes, size, read"
     missing_parts "simulate x25-m --parts none" => USAGE "cannot read none"
     a_simulation_beyond_its_clock "simulate x25-m --seconds 20000000" => USAGE "200 days"
@@ -108,8 +108,8 @@ misuses! {
     a_missing_bill "plan none.toml" => USAGE "cannot read none.toml"
     a_missing_claim "audit none.toml" => USAGE "cannot read none.toml"
     a_missing_run "report none" => USAGE "none holds no result.json"
-    a_folder_as_a_volume "run file:. --seconds 1" => USAGE "neither a file nor a block device"
-    a_doctor_of_a_folder "doctor file:." => USAGE "neither a file nor a block device"
+    a_folder_as_a_volume "run file:. --seconds 1" => USAGE "not a file or a block device"
+    a_doctor_of_a_folder "doctor file:." => USAGE "not a file or a block device"
     a_part_to_simulate "simulate iodrive-160-slc" => USAGE
         "drumfire plan --drive iodrive-160-slc"
     a_link_of_no_mtu "audit --mtu 1 --iops 1M --link 10gbe --size 4k" => USAGE "mtu: 576 to 65535"
@@ -135,7 +135,7 @@ fn a_port_of_another_protocol() {
         format!("run nvme+tcp://127.0.0.1:{iscsi}/{NQN}:disk/1 --seconds 1"),
     ] {
         let finished = drumfire.run(folder.path(), &args, LIMIT);
-        refused(&finished, FAILED, "another protocol's port?");
+        refused(&finished, FAILED, "the port of another protocol?");
     }
 }
 
@@ -190,8 +190,12 @@ fn files_that_cannot_be_laid_out() {
     folder.file("nowhere.toml", job("no/such/x", "1m").as_bytes());
     folder.file("large.fio", b"[a]\nfilename=no/big.x\nsize=4096t\nrw=read\n");
     let sized = drumfire.run(folder.path(), "run large.toml", LIMIT);
-    refused(&sized, FAILED, "are to be written first, and");
-    refused(&drumfire.run(folder.path(), "run large.fio", LIMIT), FAILED, "free there");
+    refused(&sized, FAILED, "the layout needs");
+    refused(
+        &drumfire.run(folder.path(), "run large.fio", LIMIT),
+        FAILED,
+        "are free in this file system",
+    );
     let nowhere = drumfire.run(folder.path(), "run nowhere.toml", LIMIT);
     refused(&nowhere, USAGE, "no/such is missing: create it first");
     let left = std::fs::read_dir(folder.path()).unwrap().count();

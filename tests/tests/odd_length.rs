@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const BYTES: usize = 1_000_001;
 /// Whole blocks of 512 bytes.
 const PADDED: usize = 1_000_448;
-const REMARK: &str = "img: 1000001 bytes are no multiple of 512: ";
+const REMARK: &str = "img: 1000001 bytes are not a multiple of 512: ";
 
 /// Writes an image without zero bytes, and returns its bytes.
 fn image(folder: &Folder) -> Vec<u8> {
@@ -150,7 +150,7 @@ fn what_is_left_out_is_told() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     image(&folder);
-    let left_out = format!("{REMARK}the last 65 are left out");
+    let left_out = format!("{REMARK}the last 65 bytes are not used");
     for args in [
         "run file:img --seconds 0.5 --ramp 0 --no-ceiling --out r --replace",
         "run mirror(file:img,ram:999936) --seconds 0.5 --ramp 0 --no-ceiling --out r --replace",
@@ -168,5 +168,5 @@ fn what_is_left_out_is_told() {
     // A size of whole blocks causes no remark.
     folder.file("even", &vec![1; 1 << 20]);
     let ended = drumfire.run(folder.path(), "run file:even --seconds 0.5 --ramp 0 --out e", LIMIT);
-    assert!(!ended.ok().stderr.contains("no multiple"));
+    assert!(!ended.ok().stderr.contains("not a multiple"));
 }

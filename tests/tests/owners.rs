@@ -202,7 +202,7 @@ fn within_one_process_an_image_has_one_owner_too() {
         format!("run {array} file:a --read 0 --destroy --seconds 1"),
         "run mirror(file:img,ram:8m) file:img --read 0 --destroy --seconds 1".to_owned(),
     ] {
-        refused(&rig.run(&args), &args, "this process, by another name, writes it");
+        refused(&rig.run(&args), &args, "this process, under another path, writes it");
     }
     // The volumes of a run are one owner, however its steps open them.
     for args in [

@@ -102,7 +102,7 @@ fn links_on_the_way_to_what_is_kept_are_refused() {
     ] {
         let ended = rig.run(&args);
         assert!(matches!(ended.code, Some(1 | 2)), "{args}: {ended:?}");
-        let said = ended.stderr.contains("is a link of another user");
+        let said = ended.stderr.contains("symbolic link of another user");
         assert!(said && ended.stderr.lines().count() <= 2, "{args}: {ended:?}");
         rig.is_untouched(&args);
         let _ = fs::remove_dir_all(rig.at("mine"));

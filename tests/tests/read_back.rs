@@ -35,7 +35,7 @@ fn a_job_that_only_writes_is_judged_by_what_is_there_afterwards() {
     assert_eq!(lost.code, Some(5), "{lost:?}");
     let (verdict, words) = check(&lost.json(), "H05");
     assert_eq!(verdict, "fail", "{words}");
-    assert!(words.contains("do not hold that when they are read after it"), "{words}");
+    assert!(words.contains("miscompare when read after the run"), "{words}");
     assert_eq!(lost.json()["class"], "invalid");
 }
 

@@ -90,7 +90,7 @@ fn a_run_that_comes_to_nothing_costs_no_old_result() {
     assert_eq!(rig.kept("o"), before, "{ended:?}");
     let [incomplete] = &rig.incomplete("o")[..] else { panic!("{ended:?}") };
     let name = format!("o/{}", incomplete.file_name().unwrap().to_str().unwrap());
-    assert!(ended.stderr.contains(&format!("what there is of the new one is {name}")), "{ended:?}");
+    assert!(ended.stderr.contains(&format!("the incomplete new one is in {name}")), "{ended:?}");
     assert!(ended.stdout.contains(&format!("kept in {name}")), "{ended:?}");
     rig.run(&format!("report {name}")).ok();
     fs::remove_dir_all(incomplete).unwrap();
@@ -132,7 +132,7 @@ fn a_run_that_is_killed_or_whose_target_dies_costs_no_old_result() {
     let ended = running.finish(LIMIT);
     assert!(matches!(ended.code, Some(1 | 6)), "{ended:?}");
     assert_eq!(rig.kept("o"), before, "{ended:?}");
-    assert!(ended.stderr.contains("o keeps its old result: what there is"), "{ended:?}");
+    assert!(ended.stderr.contains("o keeps its old result: the incomplete"), "{ended:?}");
     // A user who ends a run in its ramp has noticed a mistake.
     let args = "run null:1g --seconds 100 --ramp 100 --no-ceiling --out o --replace";
     let mut running = rig.start(args);
@@ -213,7 +213,11 @@ fn a_sweep_that_comes_to_nothing_costs_no_old_one() {
         let ended = rig.run(&args);
         assert!(![Some(0), None].contains(&ended.code), "{args}: {ended:?}");
         assert_eq!(rig.kept("s"), before, "{args}: {ended:?}");
-        assert_eq!(ended.stderr.contains("s keeps its old result: what"), is_kept, "{ended:?}");
+        assert_eq!(
+            ended.stderr.contains("s keeps its old result: the incomplete"),
+            is_kept,
+            "{ended:?}"
+        );
         for folder in rig.incomplete("s") {
             fs::remove_dir_all(folder).unwrap();
         }
@@ -239,7 +243,7 @@ fn half_a_sweep_that_is_interrupted_takes_the_place_and_goes_on() {
     running.signal(Signal::INT);
     let ended = running.finish(LIMIT);
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert!(ended.stderr.contains("to go on: drumfire sweep s\n"), "{ended:?}");
+    assert!(ended.stderr.contains("to resume: drumfire sweep s\n"), "{ended:?}");
     assert!(rig.incomplete("s").is_empty());
     let old =
         rig.kept("s").iter().any(|(path, _)| path.to_string_lossy().contains("outstanding=1"));
@@ -270,7 +274,7 @@ fn half_a_sweep_that_is_killed_goes_on_and_takes_the_place_at_its_end() {
             if ended.code != Some(2) {
                 break ended.ok();
             }
-            assert!(ended.stderr.contains("wait for its end"), "{ended:?}");
+            assert!(ended.stderr.contains("wait until it ends"), "{ended:?}");
             assert!(patience.wait(), "{ended:?}");
         };
         assert!(ended.stderr.contains("of 3 runs already done"), "{ended:?}");

@@ -181,8 +181,8 @@ fn hosts_are_apart_where_they_can_be_and_a_wire_has_its_rate() {
     let shown = &rows(&found, 0)[0];
     assert!(shown["live"].as_f64().is_some_and(|most| (1.0..3.0).contains(&most)), "{shown}");
     let words = shown["words"].to_string();
-    assert!(words.contains("seconds have"), "{words}");
-    let apart = words.contains("2 hosts, each in a network namespace of its own");
+    assert!(words.contains("rate of single seconds"), "{words}");
+    let apart = words.contains("2 hosts, each in its own network namespace");
     assert!(apart || words.contains("2 targets on loopback"), "{words}");
 
     let wire =

@@ -111,12 +111,12 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
         if signal == Signal::INT && kept(&folder, "backup").is_none() {
             assert_eq!(ended.code, Some(130), "{ended:?}");
             let words =
-                "drumfire: to go on: drumfire scenario run kinds.toml --seconds 1 --out kept";
+                "drumfire: to resume: drumfire scenario run kinds.toml --seconds 1 --out kept";
             assert!(ended.stderr.contains(words), "{ended:?}");
         }
         let there = done.iter().flatten().count();
         if there > 0 {
-            let words = format!("drumfire: {there} of 7 steps are there already\n");
+            let words = format!("drumfire: {there} of 7 steps already done\n");
             assert!(ended.stderr.contains(&words), "{ended:?}");
         }
         for (before, step) in done.iter().zip(STEPS).filter(|(before, _)| before.is_some()) {
@@ -133,7 +133,7 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
     let runs: Vec<&str> = STEPS.map(|step| document["steps"][step]["run"].as_str().unwrap()).into();
     assert!(runs.is_sorted() && runs.first() != runs.last(), "{runs:?}");
     let text = drumfire.run(folder.path(), &ARGS.replace(" --json", ""), LIMIT).ok();
-    assert!(text.stdout.contains("live steps were done by the run of 20"), "{}", text.stdout);
+    assert!(text.stdout.contains("live steps are from the run of 20"), "{}", text.stdout);
     drumfire.run(folder.path(), "report kept/scenarios.json --as html", LIMIT).ok();
 }
 

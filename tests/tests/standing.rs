@@ -144,7 +144,7 @@ fn a_limit_of_io_of_one_thread_is_told() {
     let (verdict, evidence) = check(&measure(true), "H18");
     let name = group.path().display().to_string();
     assert!(verdict == "warn" && evidence.contains(&name), "{verdict}: {evidence}");
-    assert!(evidence.contains("200 reads a second"), "{evidence}");
+    assert!(evidence.contains("200 reads per second"), "{evidence}");
     let (_, evidence) = check(&measure(false), "H18");
     assert!(!evidence.contains(&name), "{evidence}");
 }
@@ -214,10 +214,10 @@ fn groups_above_a_namespace_are_not_passed() {
     for code in ["H13", "H18"] {
         let (verdict, evidence) = check(&hidden, code);
         assert!(["unknown", "warn"].contains(&&*verdict), "{code} {verdict}: {evidence}");
-        assert!(evidence.contains("control groups above this namespace do not show"), "{evidence}");
+        assert!(evidence.contains("cgroups above this namespace are not visible"), "{evidence}");
     }
     assert_eq!(hidden["host"]["namespaces"], "cgroup", "{hidden}");
-    let note = "in namespaces of its own: control groups above do not show";
+    let note = "runs in its own namespaces: control groups above are not visible";
     assert!(hidden["warnings"].as_array().unwrap().contains(&note.into()), "{hidden}");
     // Separate user and PID namespaces hide no cgroup, and are reported.
     let own = below(&["--user", "--map-root-user", "--pid", "--fork"]);

@@ -123,7 +123,7 @@ fn an_interrupt_leaves_a_sweep_that_can_go_on() {
     running.signal(Signal::INT);
     let done = running.finish(LIMIT);
     assert_eq!(done.code, Some(130), "{done:?}");
-    assert!(done.stderr.contains("to go on: drumfire sweep s"), "{done:?}");
+    assert!(done.stderr.contains("to resume: drumfire sweep s"), "{done:?}");
     let before = finished(&sweep);
     assert!((1..6).contains(&before.len()), "{before:?}");
     drumfire.run(folder.path(), "sweep s", LIMIT).ok();
@@ -276,7 +276,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
         ("sweep race --axis protocol=iscsi,nvme", "protocol=nvme: use iscsi or nvme-tcp"),
         ("sweep race --axis targets=1,0", "at least one target"),
         ("sweep race --axis by=run", "unknown setting 'by'"),
-        ("sweep race --axis cores=64000", "is not one of"),
+        ("sweep race --axis cores=64000", "is not available"),
     ] {
         let done = drumfire.run(folder.path(), args, LIMIT);
         assert!(done.stderr.contains(says), "{args}: {done:?}");
@@ -329,7 +329,7 @@ fn runs_of_their_own_process_survive_a_kill_and_are_not_made_twice() {
         if done.code != Some(2) {
             break done;
         }
-        assert!(done.stderr.contains("wait for its end"), "{done:?}");
+        assert!(done.stderr.contains("wait until it ends"), "{done:?}");
         assert!(patience.wait(), "{done:?}");
     };
     done.ok();
@@ -403,7 +403,7 @@ fn a_full_disk_ends_a_sweep_that_can_go_on() {
     assert!(mount(&["umount"]));
     assert!(more && full.code == Some(1), "{full:?}");
     assert!(full.stderr.contains("No space left on device"), "{full:?}");
-    assert!(full.stderr.contains("to go on: drumfire sweep disk/s"), "{full:?}");
+    assert!(full.stderr.contains("to resume: drumfire sweep disk/s"), "{full:?}");
     done.ok();
     assert_eq!(finished, 16);
     let repeats = before.iter().filter(|(name, _)| name.contains("repeat"));

@@ -91,15 +91,16 @@ fn runs_that_were_picked_are_told() {
     let (text, doubts, _) = told(&drumfire, &folder);
     let words = "5 runs begun, 5 went through, 1 made again, 1 went through and thrown away";
     assert!(text.contains(words), "{text}");
-    assert_eq!(doubts, ["repeats 2 went through before, and that was thrown away"]);
+    assert_eq!(doubts, ["repeats 2 were measured before, and those results were discarded"]);
     let compared = drumfire.run(folder.path(), "compare s s", LIMIT).ok().stdout;
     for side in ["first", "second"] {
-        let words = format!("the {side} side: repeats 2 went through before, and that was thrown");
+        let words =
+            format!("the {side} side: repeats 2 were measured before, and those results were");
         assert!(compared.contains(&words), "{compared}");
     }
     assert!(compared.contains("journal of s: 5 runs begun, 5 went through, 1 made"), "{compared}");
     let page = drumfire.run(folder.path(), "compare s s --as html", LIMIT).ok().stdout;
-    assert!(page.contains("the second side: repeats 2 went through before"), "{page}");
+    assert!(page.contains("the second side: repeats 2 were measured before"), "{page}");
     assert!(page.contains("journal of s: 5 runs begun"), "{page}");
     let document = drumfire.run(folder.path(), "compare s s --json", LIMIT).ok().json();
     assert_eq!(document["journals"][1]["thrown_away"], 1, "{document}");
@@ -141,16 +142,19 @@ fn copies_and_runs_of_others_are_told() {
     }
     write(&sweep.join("sweep.json"), &document);
     let (text, doubts, class) = told(&drumfire, &folder);
-    assert!(text.contains("repeats 1, 2, 3, 4 are one run: same digest, start, seed"), "{text}");
-    assert!(doubts.iter().any(|why| why.contains("another run than the journal names")));
+    assert!(
+        text.contains("repeats 1, 2, 3, 4 are copies of one run: same digest, start, seed"),
+        "{text}"
+    );
+    assert!(doubts.iter().any(|why| why.contains("are not the runs that the journal lists")));
     assert_eq!(class, "invalid");
     let compared = drumfire.run(folder.path(), "compare s s", LIMIT);
     assert_eq!(compared.code, Some(3), "{compared:?}");
-    let words = "NOT COMPARABLE, the first side: repeats 1, 2, 3, 4 are one run";
+    let words = "NOT COMPARABLE, the first side: repeats 1, 2, 3, 4 are copies of one run";
     assert!(compared.stdout.contains(words), "{compared:?}");
     // Without the journal they are still reported, and so is its absence.
     fs::remove_file(sweep.join("journal.jsonl")).unwrap();
     let (text, doubts, _) = told(&drumfire, &folder);
-    assert!(text.contains("are one run") && !text.contains("thrown"), "{text}");
+    assert!(text.contains("are copies of one run") && !text.contains("thrown"), "{text}");
     assert!(doubts.iter().any(|why| why.contains("the journal has no repeats 1, 2, 3, 4")));
 }

@@ -105,7 +105,7 @@ fn the_file_is_in_the_folder_unless_it_is_named() {
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
     // Longer than the run is as long as the run.
     let usual = run("run null:1g --seconds 0.3 --ramp 0 --no-ceiling --trace 1h --out usual");
-    assert!(usual.stderr.contains("usual/trace.json is for https://ui.perfetto.dev"), "{usual:?}");
+    assert!(usual.stderr.contains("usual/trace.json in https://ui.perfetto.dev"), "{usual:?}");
     let (told, _) = events(&folder.path().join("usual/trace.json"));
     let seconds = told["cores"][0]["seconds"].as_f64().unwrap();
     assert!((0.2..20.0).contains(&seconds), "{seconds}");
@@ -113,9 +113,9 @@ fn the_file_is_in_the_folder_unless_it_is_named() {
     assert!(told["cores"][0]["slices"].as_u64().unwrap() <= 200_000);
     for (args, why) in [
         ("run null:1g --trace 0", "above 0"),
-        ("run null:1g --trace 2s:", "name a file behind"),
+        ("run null:1g --trace 2s:", "a file name is missing after"),
         ("run null:1g --trace 2s:nowhere/t.json", "its folder does not exist"),
-        ("simulate x25-m --trace 2s", "a simulation has none"),
+        ("simulate x25-m --trace 2s", "a simulation does not have"),
         ("sweep null:1g --axis outstanding=1,2 --trace 2s", "shows one run"),
     ] {
         let refused = run(args);

@@ -59,8 +59,8 @@ fn what_makes_no_side_is_refused_before_anything_runs() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     for (args, says) in [
-        (&["null:1g --out x", "null:1g"][..], "--out is not for a side of a comparison"),
-        (&["null:1g", "null:1g --fail-if p99>1s"], "--fail-if is not for a side"),
+        (&["null:1g --out x", "null:1g"][..], "--out cannot be used in a side of a comparison"),
+        (&["null:1g", "null:1g --fail-if p99>1s"], "--fail-if cannot be used in a side"),
         (&["null:1g --sizzze 4k", "null:1g"], "unexpected argument '--sizzze'"),
         (&["null:1g", "sweep null:1g"], "'sweep' is not a volume"),
         (&["job.toml --size 4k", "null:1g"], "--size cannot be used with job.toml"),

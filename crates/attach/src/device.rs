@@ -111,7 +111,7 @@ fn serve(
         let device = device.another()?;
         let body = move || queue::run(&shared, &*volume, device, queue, cpu, &tell);
         threads.push(std::thread::Builder::new().name(format!("queue {queue}")).spawn(body)?);
-        let died = |_| AttachError::Failed("a thread ended before it began".to_owned());
+        let died = |_| AttachError::Failed("a thread ended during startup".to_owned());
         told.recv().map_err(died)??;
     }
     Ok(())
@@ -145,8 +145,8 @@ fn shape(geometry: &Geometry, read_only: bool) -> UblkShape {
     }
 }
 
-const NO_NODE: &str = "devices of ublk are /dev/ublkb0, /dev/ublkb1, …; without a name it is the \
-    first that is free";
+const NO_NODE: &str = "ublk devices are /dev/ublkb0, /dev/ublkb1, …; without a name, the first \
+    free one is used";
 
 fn wrong(path: &Path, why: impl Into<String>) -> AttachError {
     AttachError::Place { path: path.to_owned(), why: why.into() }
@@ -164,8 +164,8 @@ pub(crate) fn number_of(path: &Path) -> Option<u32> {
 fn control() -> Result<UblkControl, AttachError> {
     UblkControl::open().map_err(|error| match error.kind() {
         ErrorKind::NotFound => AttachError::Ublk(
-            "there is no /dev/ublk-control: modprobe ublk_drv (Linux 6.4 or newer; kernels \
-             without that module attach a FILE instead)"
+            "/dev/ublk-control is missing: modprobe ublk_drv (Linux 6.4 or newer); without that \
+            module, attach a FILE"
                 .to_owned(),
         ),
         ErrorKind::PermissionDenied => {
@@ -186,19 +186,19 @@ fn not_added(
         (Some(Errno::EXIST), Some(node), Some(number)) => wrong(
             node,
             match control.info(number) {
-                Ok(info) if info.mark != MARK => "another program has it: name another",
+                Ok(info) if info.mark != MARK => "in use by another program: name another device",
                 Ok(info) if info.is_live => {
-                    "a volume is attached there already: drumfire detach it first"
+                    "a volume is already attached there: run `drumfire detach` first"
                 }
-                _ => "whoever served it has died: drumfire detach it, then attach anew",
+                _ => "its server process died: run `drumfire detach`, then attach again",
             },
         ),
         (Some(Errno::PERM | Errno::ACCESS), ..) => {
-            AttachError::Ublk("only root may make block devices: attach as root".to_owned())
+            AttachError::Ublk("creating a block device needs root: attach as root".to_owned())
         }
         // Errors of the driver for commands that it does not know.
         (Some(Errno::INVAL | Errno::NODEV | Errno::OPNOTSUPP), ..) => AttachError::Ublk(format!(
-            "the kernel's driver is too old for us, Linux 6.4 or newer is needed: {error}"
+            "the ublk driver of the kernel is too old, Linux 6.4 or newer is needed: {error}"
         )),
         _ => AttachError::Ublk(error.to_string()),
     }
@@ -220,7 +220,7 @@ impl Node {
     /// Removes the block device, and reports to `log` if it is in use.
     pub(crate) fn stop(&self, log: &Log) -> Result<(), AttachError> {
         if is_in_use(&self.path) {
-            log("the device is still in use: whoever has it open gets errors from now on");
+            log("the device is still in use: its users get I/O errors from now on");
         }
         match control()?.stop(self.number) {
             Err(error) if !is_gone(&error) => Err(wrong(&self.path, error.to_string())),
@@ -248,7 +248,13 @@ pub(crate) fn detach(path: &Path, number: u32) -> Result<(), AttachError> {
     let mut control = control()?;
     let info = match control.info(number) {
         Ok(info) if info.mark == MARK => info,
-        Ok(_) => return Err(wrong(path, "another program's device: that program ends it")),
+        Ok(_) => {
+            return Err(wrong(
+                path,
+                "not a device of drumfire: remove it with the program \
+            that created it",
+            ));
+        }
         Err(error) if is_gone(&error) => {
             return Err(wrong(path, "no volume is attached there"));
         }
@@ -256,14 +262,18 @@ pub(crate) fn detach(path: &Path, number: u32) -> Result<(), AttachError> {
     };
     if info.is_live {
         if is_in_use(path) {
-            return Err(wrong(path, "in use: unmount it, or end what has it (lsblk shows it)"));
+            return Err(wrong(
+                path,
+                "in use: unmount it, or stop the program that has it open \
+                (lsblk lists its users)",
+            ));
         }
         File::open(path).and_then(|file| file.sync_all()).map_err(|error| {
             wrong(
                 path,
                 format!(
-                    "what was written could not be made durable: {error}; it stays attached, and \
-                     SIGTERM to who serves it ends it all the same"
+                    "flush failed, so written data may not be durable: {error}; the volume stays \
+                    attached; to detach it anyway, send SIGTERM to its server process"
                 ),
             )
         })?;

@@ -101,7 +101,8 @@ pub enum AttachError {
     Volume(#[from] OpenError),
     /// The volume's blocks are longer than a page.
     #[error(
-        "blocks of {0} bytes cannot be attached: the kernel writes pages of {BLOCK_MAX_BYTES} bytes"
+        "cannot attach a volume with blocks of {0} bytes: the kernel writes pages of \
+        {BLOCK_MAX_BYTES} bytes"
     )]
     LongBlocks(u32),
     /// A system call failed.
@@ -179,7 +180,7 @@ fn start(
         let source = Source { channel, queues };
         let body = move || worker::run(&shared, &attr, &*volume, source, cpu, &tell);
         threads.push(std::thread::Builder::new().name(format!("file {index}")).spawn(body)?);
-        let died = |_| AttachError::Failed("a thread ended before it began".to_owned());
+        let died = |_| AttachError::Failed("a thread ended during startup".to_owned());
         told.recv().map_err(died)??;
     }
     Ok(threads)
@@ -240,15 +241,13 @@ impl Stopper {
             Place::Device(node) => node.sync(),
         };
         if let Err(error) = synced {
-            self.shared.fail(format!("what was written may be lost: {error}"));
+            self.shared.fail(format!("written data may be lost: {error}"));
         }
         match place {
             Place::File(target) => {
                 if let Err(error) = target.unmount() {
                     if error.raw_os_error() == Some(rustix::io::Errno::BUSY.raw_os_error()) {
-                        log(
-                            "the file is still in use: whoever has it open gets errors from now on",
-                        );
+                        log("the file is still in use: its users get I/O errors from now on");
                     }
                     target.unmount_by_force();
                 }

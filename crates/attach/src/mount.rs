@@ -105,16 +105,16 @@ impl Point {
 /// Names the remedy for a `/dev/fuse` that cannot be opened.
 fn no_fuse(error: &io::Error) -> String {
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "modprobe fuse; a container wants --device /dev/fuse",
+        io::ErrorKind::NotFound => "modprobe fuse; a container needs --device /dev/fuse",
         io::ErrorKind::PermissionDenied => {
-            "chmod 666 /dev/fuse; a container wants --device /dev/fuse --cap-add SYS_ADMIN"
+            "chmod 666 /dev/fuse; a container needs --device /dev/fuse --cap-add SYS_ADMIN"
         }
         _ => return format!("/dev/fuse: {error}"),
     };
     format!("/dev/fuse: {error}: {remedy}")
 }
 
-const DEAD: &str = "whoever served it has died: drumfire detach it, then attach anew";
+const DEAD: &str = "its server process died: run `drumfire detach`, then attach again";
 
 /// Whether the mount is stale: its server has died.
 fn is_dead(error: &io::Error) -> bool {
@@ -127,18 +127,21 @@ fn prepare(file: &Path) -> Result<Point, AttachError> {
     let wrong = |why: String| AttachError::Place { path: file.to_owned(), why };
     match std::fs::metadata(file) {
         Ok(about) if !about.is_file() => {
-            Err(wrong("no ordinary file: name one that is empty, or none".to_owned()))
+            Err(wrong("not a regular file: name an empty file, or a new one".to_owned()))
         }
         // The kernel caches attributes, even of a mount whose server has died.
         Ok(_) if is_ours(file) && File::open(file).is_err_and(|error| is_dead(&error)) => {
             Err(wrong(DEAD.to_owned()))
         }
         Ok(_) if is_ours(file) => {
-            Err(wrong("a volume is attached there already: drumfire detach it first".to_owned()))
+            Err(wrong("a volume is already attached there: run `drumfire detach` first".to_owned()))
         }
         Ok(about) if about.len() != 0 => {
             let bytes = about.len();
-            Err(wrong(format!("it holds {bytes} bytes, which would be hidden: name another file")))
+            Err(wrong(format!(
+                "the file holds {bytes} bytes, which the volume would hide: name \
+                an empty file"
+            )))
         }
         Ok(_) => point(file, false).map_err(|error| wrong(error.to_string())),
         Err(error) if is_dead(&error) => Err(wrong(DEAD.to_owned())),
@@ -158,7 +161,7 @@ fn point(file: &Path, made: bool) -> io::Result<Point> {
     let file = folder.pin(Path::new(&name))?;
     let about = FileAbout::of(&file)?;
     if about.kind != FileKind::File || about.bytes != 0 {
-        return Err(io::Error::other("another file took its name: try again"));
+        return Err(io::Error::other("replaced by another file meanwhile: try again"));
     }
     Ok(Point { folder, name, file, made })
 }
@@ -219,8 +222,8 @@ fn by_helper(path: &Path, access: Access) -> Result<FuseChannel, AttachError> {
 fn no_helper(error: &io::Error) -> AttachError {
     AttachError::Fuse(match error.kind() {
         io::ErrorKind::NotFound => format!(
-            "only root may mount, and there is no {HELPER}: apt-get install fuse3, or attach it as \
-             root; a container wants --cap-add SYS_ADMIN"
+            "only root may mount without {HELPER}, which is not installed: apt-get install fuse3, \
+            or attach as root; a container needs --cap-add SYS_ADMIN"
         ),
         _ => format!("{HELPER}: {error}"),
     })
@@ -354,16 +357,18 @@ pub(crate) fn detach(file: &Path) -> Result<(), AttachError> {
         }
         Err(error) => {
             return Err(wrong(format!(
-                "what was written could not be made durable: {error}; it stays attached, and \
-                 SIGTERM to who serves it ends it all the same"
+                "flush failed, so written data may not be durable: {error}; the volume stays \
+                attached; to detach it anyway, send SIGTERM to its server process"
             )));
         }
         Ok(()) => {}
     }
     unmount(file, false, false).map_err(|error| match error.raw_os_error() {
-        Some(code) if code == Errno::BUSY.raw_os_error() => {
-            wrong("in use: end what has it open (fuser -vm shows it), or losetup -d".to_owned())
-        }
+        Some(code) if code == Errno::BUSY.raw_os_error() => wrong(
+            "in use: stop the program that has it open (fuser -vm lists its users), or \
+                losetup -d"
+                .to_owned(),
+        ),
         _ => wrong(error.to_string()),
     })
 }
@@ -380,9 +385,9 @@ mod test {
     #[test]
     fn a_file_with_data_is_not_hidden() {
         let error = prepare(Path::new("/proc/self/exe")).unwrap_err().to_string();
-        assert!(error.contains("would be hidden"), "{error}");
+        assert!(error.contains("which the volume would hide"), "{error}");
         let error = prepare(Path::new("/dev")).unwrap_err().to_string();
-        assert!(error.contains("no ordinary file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
         assert!(detach(Path::new("/proc/self/exe")).is_err());
     }
 }

@@ -44,11 +44,11 @@ pub(crate) fn run(
     drop(device);
     let Some(mut worker) = worker else { return };
     if let Err(error) = worker.serve(shared) {
-        shared.fail(format!("the device cannot be served any more: {error}"));
+        shared.fail(format!("the device can no longer be served: {error}"));
     }
     // The kernel fails requests that are still in flight with EIO.
     if let Err(fault) = worker.station.leave(drop) {
-        shared.fail(format!("what was written may be lost: the last flush failed: {fault}"));
+        shared.fail(format!("written data may be lost: the last flush failed: {fault}"));
     }
 }
 

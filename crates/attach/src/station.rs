@@ -91,8 +91,8 @@ impl<'a> Station<'a> {
         if !self.shared.has_told.swap(true, Ordering::Relaxed) {
             let why = self.lane.broken().unwrap_or_default();
             (self.shared.log)(&format!(
-                "the volume is lost, and every I/O fails: {why}; attach it anew (a remote one \
-                 that comes back by itself is attached with ?reconnect=60s)"
+                "the volume is lost and all I/Os fail: {why}; detach it and attach it again (with \
+                ?reconnect=60s a remote volume reconnects)"
             ));
         }
     }

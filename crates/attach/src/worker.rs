@@ -49,7 +49,10 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<Agreed, AttachError> 
                 let Some(Request { unique, ask }) = request else { continue };
                 let Ask::Init { major, minor, readahead, flags } = ask else { continue };
                 if major != MAJOR {
-                    let why = format!("the kernel speaks version {major}, and we {MAJOR}");
+                    let why = format!(
+                        "the kernel uses FUSE version {major}, and drumfire needs \
+                        {MAJOR}"
+                    );
                     return Err(AttachError::Fuse(why));
                 }
                 let agreed = Agreed::on(flags, FuseRing::is_possible());
@@ -61,7 +64,7 @@ pub(crate) fn shake_hands(channel: &FuseChannel) -> Result<Agreed, AttachError> 
                 std::thread::yield_now();
             }
             Err(error) => {
-                return Err(AttachError::Fuse(format!("the kernel sent no INIT: {error}")));
+                return Err(AttachError::Fuse(format!("no FUSE_INIT from the kernel: {error}")));
             }
         }
     }
@@ -116,11 +119,11 @@ pub(crate) fn run(
     };
     let Some(mut worker) = begin(shared, tell, set_up) else { return };
     if let Err(error) = worker.serve() {
-        shared.fail(format!("the file cannot be served any more: {error}"));
+        shared.fail(format!("the file can no longer be served: {error}"));
     }
     // Requests still in flight fail with ECONNABORTED.
     if let Err(fault) = worker.station.leave(drop) {
-        shared.fail(format!("what was written may be lost: the last flush failed: {fault}"));
+        shared.fail(format!("written data may be lost: the last flush failed: {fault}"));
     }
 }
 

@@ -178,7 +178,7 @@ fn finish(shared: &Shared, head: Head) -> Result<(), BackupError> {
         return Err(BackupError::TooMany);
     }
     // An index that cannot be read would make all that was written useless.
-    take_index(&index).map_err(|why| target.fail(format!("this is a fault of drumfire: {why}")))?;
+    take_index(&index).map_err(|why| target.fail(format!("this is a bug in drumfire: {why}")))?;
     let head = Head {
         complete: true,
         index_bytes: index.len() as u64,

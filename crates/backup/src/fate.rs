@@ -56,10 +56,13 @@ impl fmt::Display for Fate {
         match self {
             Fate::Whole => f.write_str("whole"),
             Fate::Grew { to } => {
-                write!(f, "grew to {to} bytes during the backup: its earlier length was kept")
+                write!(f, "grew to {to} bytes during the backup: saved up to its earlier size")
             }
-            Fate::Shrank => f.write_str("was truncated during the backup: the rest was kept"),
-            Fate::Vanished => f.write_str("deleted before it was read"),
+            Fate::Shrank => f.write_str(
+                "was truncated during the backup: the remaining data \
+                was saved",
+            ),
+            Fate::Vanished => f.write_str("was deleted before it was read"),
             Fate::Skipped => f.write_str("is a socket, pipe or device: skipped"),
             Fate::Changed(how) => write!(f, "changed after it was listed and was not read: {how}"),
             Fate::Unreadable(why) => write!(f, "cannot be read: {why}"),

@@ -115,12 +115,12 @@ impl Head {
         let version = get32(block, 16);
         if version != VERSION {
             return Err(format!(
-                "the backup has version {version} and this program reads {VERSION}: restore it \
-                 with the release of drumfire that wrote it, and back up again"
+                "the backup has format version {version}, and this program reads {VERSION}: \
+                restore it with the release of drumfire that wrote it, and back up again"
             ));
         }
         if checksum(&block[..HEAD_BYTES - 4]) != get32(block, HEAD_BYTES - 4) {
-            return Err("the head is damaged: checksum mismatch".to_owned());
+            return Err("the header is damaged: checksum mismatch".to_owned());
         }
         let head = Head {
             complete: get32(block, 20) == 1,
@@ -137,7 +137,7 @@ impl Head {
             && head.index_bytes <= INDEX_MAX_BYTES
             && (!head.complete || head.index_at >= u64::from(head.align))
             && head.index_at.is_multiple_of(u64::from(head.align));
-        if sane { Ok(head) } else { Err("the head is invalid".to_owned()) }
+        if sane { Ok(head) } else { Err("the header is invalid".to_owned()) }
     }
 }
 
@@ -193,7 +193,7 @@ impl FrameHead {
     /// The reason why the frame is invalid: damaged, at a wrong offset or of another backup.
     pub fn take(bytes: &[u8], at: u64, head: &Head) -> Result<FrameHead, String> {
         if bytes.len() < FRAME_HEAD_BYTES || &bytes[..4] != FRAME_MAGIC {
-            return Err("no frame found".to_owned());
+            return Err("frame not found".to_owned());
         }
         if checksum(&bytes[..FRAME_HEAD_BYTES - 4]) != get32(bytes, FRAME_HEAD_BYTES - 4) {
             return Err("the header of a frame is damaged".to_owned());
@@ -215,7 +215,7 @@ impl FrameHead {
             return Err(format!("a misplaced frame, written for offset {}", found.at));
         }
         if found.source_bytes > head.transfer_bytes || found.stored_bytes > head.transfer_bytes {
-            return Err("a frame longer than a transfer".to_owned());
+            return Err("a frame larger than a transfer".to_owned());
         }
         if found.source_bytes == 0 {
             return Err("a frame without data".to_owned());
@@ -280,7 +280,7 @@ mod test {
         head().put(&mut block);
         put32(&mut block, 16, 1);
         let why = Head::take(&block).unwrap_err();
-        assert!(why.contains("has version 1") && why.contains("restore it with"), "{why}");
+        assert!(why.contains("has format version 1") && why.contains("restore it with"), "{why}");
     }
 
     #[test]

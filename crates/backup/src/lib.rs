@@ -49,7 +49,7 @@ pub enum BackupError {
     },
     /// A named source is the target.
     #[error(
-        "{path} is the target, too: a backup is written beside its sources",
+        "{path} is both source and target: write the backup elsewhere",
         path = .0.display()
     )]
     Itself(PathBuf),
@@ -63,15 +63,15 @@ pub enum BackupError {
     },
     /// The target is a file that exists.
     #[error(
-        "{path} exists: give --replace to put a new backup in its place",
+        "{path} exists: add --replace to replace it by a new backup",
         path = .0.display()
     )]
     Exists(PathBuf),
     /// The target is a file that somebody uses as an image.
-    #[error("a backup does not replace an image in use")]
+    #[error("cannot replace an image that is in use")]
     Used(#[source] volume::OpenError),
     /// The volume is too small.
-    #[error("{name} of {capacity} bytes is full: {kept} of {wanted} bytes of sources were written")]
+    #[error("{name} is full with {capacity} bytes: {kept} of {wanted} source bytes were written")]
     Full {
         /// Name of the target.
         name: String,
@@ -84,12 +84,13 @@ pub enum BackupError {
     },
     /// The backup has more entries than an index holds.
     #[error(
-        "more files and folders than a backup holds ({max}), or more bad extents: back up a part",
+        "more than {max} files and folders, or too many bad extents, for one backup: split the \
+        sources",
         max = format::ENTRIES_MAX
     )]
     TooMany,
     /// A thread of a stage has panicked.
-    #[error("a thread of the stage {0} has failed; please report what it wrote above")]
+    #[error("a thread of stage {0} panicked: please report the message above as a bug")]
     Panicked(Stage),
     /// There is no complete backup.
     #[error("{name}: {why}")]
@@ -108,7 +109,7 @@ pub enum BackupError {
         error: io::Error,
     },
     /// A restore has failed on its way.
-    #[error("{error}; what was restored until then is in {left}", left = left.display())]
+    #[error("{error}; the files restored so far are in {left}", left = left.display())]
     Unfinished {
         /// Error that ended the restore.
         error: Box<BackupError>,
@@ -116,10 +117,10 @@ pub enum BackupError {
         left: PathBuf,
     },
     /// The user has stopped the operation.
-    #[error("stopped: what was written is not whole")]
+    #[error("stopped: the backup or restore is incomplete")]
     Stopped,
     /// The system refused memory or threads.
-    #[error("cannot begin: {0}")]
+    #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 

@@ -65,7 +65,7 @@ pub fn list(
             }
             list.file(below, Origin::Named(path.clone()), &about)?;
         } else {
-            let words = "neither a file nor a folder: name a device as file:PATH";
+            let words = "not a file or a folder: name a device as file:PATH";
             return Err(fail(io::Error::new(ErrorKind::InvalidInput, words)));
         }
     }
@@ -188,7 +188,7 @@ impl List<'_> {
             let below = path.join(name);
             let listed = self.entries[number].path.join(name);
             if listed.as_os_str().as_bytes().len() > PATH_MAX_BYTES {
-                let why = format!("what is below has paths of more than {PATH_MAX_BYTES} bytes");
+                let why = format!("it has entries with paths of more than {PATH_MAX_BYTES} bytes");
                 self.entries[number].note(Fate::Unreadable(why));
                 continue;
             }
@@ -229,7 +229,7 @@ fn open_same(top: &Folder, path: &Path, id: FileId) -> Result<Folder, Fate> {
     let folder = top.folder(path).map_err(|error| fate_of(&error))?;
     match folder.about() {
         Ok(about) if about.id == id => Ok(folder),
-        Ok(_) => Err(Fate::Changed("another folder has its name".to_owned())),
+        Ok(_) => Err(Fate::Changed("replaced by another folder".to_owned())),
         Err(error) => Err(fate_of(&error)),
     }
 }

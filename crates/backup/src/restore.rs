@@ -97,11 +97,11 @@ fn open(target: &Target, way: &mut Way, stop: Stop) -> Result<(Head, Vec<Kept>),
     let end = head.index_at.saturating_add(padded(head.index_bytes as usize, align) as u64);
     if end > held || align < first {
         return Err(unusable(format!(
-            "the backup is truncated: its index ends at {end} of {held} bytes"
+            "the backup is truncated: the index ends at byte {end}, the backup at {held}"
         )));
     }
     let mut index: Vec<u8> = Vec::new();
-    let no_memory = |error| unusable(format!("no memory for its index: {error}"));
+    let no_memory = |error| unusable(format!("no memory for the index: {error}"));
     index.try_reserve_exact((end - head.index_at) as usize).map_err(no_memory)?;
     let mut buf = Buf::new(WINDOW_BYTES)?;
     let mut at = head.index_at;
@@ -153,7 +153,7 @@ fn scan(
                 // The rest comes with the next window, unless the backup is truncated.
                 Ok(_) if next > 0 => break,
                 Ok(_) => {
-                    account.damage(here, "a frame that reaches into the index");
+                    account.damage(here, "a frame overlaps the index");
                     next = len;
                     break;
                 }

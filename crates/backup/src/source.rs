@@ -236,11 +236,11 @@ pub(crate) fn fate_of(error: &io::Error) -> Fate {
     if error.kind() == ErrorKind::NotFound {
         Fate::Vanished
     } else if is(Errno::LOOP) {
-        Fate::Changed("a symbolic link is on its path".to_owned())
+        Fate::Changed("its path contains a symbolic link".to_owned())
     } else if is(Errno::NOTDIR) {
-        Fate::Changed("what was a folder above it is none".to_owned())
+        Fate::Changed("a component of its path is no longer a folder".to_owned())
     } else if is(Errno::XDEV) {
-        Fate::Changed("its path leads out of its folder".to_owned())
+        Fate::Changed("its path leads outside the source folder".to_owned())
     } else if is(Errno::NXIO) {
         Fate::Changed("it is a socket or device".to_owned())
     } else {

@@ -99,7 +99,7 @@ impl Target {
         let fail = |error| BackupError::Source { path: PathBuf::from(path), error };
         let file = open_named(path, 0).map_err(fail)?;
         if FileAbout::of(&file).map_err(fail)?.kind != FileKind::File {
-            let words = "neither a file nor a volume: name a device as file:PATH";
+            let words = "not a file or a volume: name a device as file:PATH";
             return Err(fail(io::Error::new(ErrorKind::InvalidInput, words)));
         }
         Ok(Target::of_file(path.display().to_string(), file))
@@ -246,9 +246,9 @@ fn partial_name(name: &OsStr) -> OsString {
 fn not_begun(error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-            ": a new backup is a new file in this folder, which must be writable"
+            ": the folder of the backup must be writable, as a new backup is a new file"
         }
-        ErrorKind::NotFound => ": its folder must exist",
+        ErrorKind::NotFound => ": create its folder first",
         _ => "",
     };
     format!("{error}{remedy}")
@@ -257,8 +257,8 @@ fn not_begun(error: &io::Error) -> String {
 /// Reason why `--replace` does not replace the entry with the target's name.
 fn not_replaced(kind: FileKind) -> &'static str {
     match kind {
-        FileKind::Link => "is a symbolic link, which is not replaced: name the file itself",
+        FileKind::Link => "is a symbolic link and is not replaced: name the file itself",
         FileKind::Folder => "is a folder: name a file in it",
-        _ => "is no file, and is not replaced",
+        _ => "is not a regular file and is not replaced",
     }
 }

@@ -141,7 +141,7 @@ impl Waited<'_> {
             return Err("stopped".to_owned());
         }
         if now.since(self.last) > PATIENCE && self.in_flight > 0 {
-            return Err(self.lane.broken().unwrap_or("no completion for 60 s").to_owned());
+            return Err(self.lane.broken().unwrap_or("timed out after 60 s").to_owned());
         }
         let soon = now + patience;
         let wake = self.lane.wake().map_or(soon, |wake| wake.min(soon));

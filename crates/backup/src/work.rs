@@ -208,7 +208,7 @@ fn open(
         return Err(Fate::Changed("it is no longer a file".to_owned()));
     }
     if entry.id != Some(about.id) {
-        return Err(Fate::Changed("another file has its name".to_owned()));
+        return Err(Fate::Changed("replaced by another file".to_owned()));
     }
     entry.note_owner(&about);
     Ok(file)

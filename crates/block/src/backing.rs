@@ -38,7 +38,7 @@ impl Backing {
         let line = text.trim_matches(['\0', ' ']).strip_prefix(KEY)?;
         let (word, sentence) = line.split_once(": ").unwrap_or((line, ""));
         let sentence = || match cut(sentence) {
-            "" => format!("a drive that its server calls {word}"),
+            "" => format!("a drive that its server describes as {word}"),
             words => printable(words).into_owned(),
         };
         Some(match word {
@@ -64,7 +64,8 @@ impl Backing {
         let upper = product.to_uppercase();
         let mut words = upper.split([' ', '-']);
         words.next().filter(|first| *first == "DRUMFIRE")?;
-        let called = |what: &str| format!("{what}: its server calls it '{}'", printable(product));
+        let called =
+            |what: &str| format!("{what}, described by its server as '{}'", printable(product));
         let of_word = |word| match word {
             "EMULATED" => Backing::Emulated(called("an emulated drive")),
             "FAULTY" => Backing::Faulty(called("a drive with injected faults")),
@@ -173,7 +174,7 @@ mod test {
         assert_eq!(Backing::parse("backing="), Some(Backing::Unknown));
         assert_eq!(Backing::parse("backing=glass: x"), Some(Backing::Unknown));
         let told = Backing::parse("backing=simulated").unwrap();
-        assert_eq!(told, emulated("a drive that its server calls simulated"));
+        assert_eq!(told, emulated("a drive that its server describes as simulated"));
         let evil = format!("backing=emulated: \u{1b}[2J{}", "ä".repeat(4096));
         let told = Backing::parse(&evil).unwrap();
         assert!(told.line().len() <= BACKING_BYTES_MAX && !told.line().contains('\u{1b}'));

@@ -8,7 +8,11 @@ pub struct SizeError(String);
 
 impl fmt::Display for SizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is not a size: write a number with k, m, g or t, such as 4k or 64m", self.0)
+        write!(
+            f,
+            "'{}' is not a size: write a number with k, m, g or t, for example 4k or 64m",
+            self.0
+        )
     }
 }
 

@@ -26,11 +26,11 @@ pub struct Args {
 /// The sub-commands.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Serve RAM volumes on loopback, drive them all, and show how fast that is.
+    /// Serve RAM volumes on loopback, drive them all, and show the rate.
     Race(Race),
-    /// Be a target until SIGTERM or SIGINT.
+    /// Run a target until SIGTERM or SIGINT.
     Serve(Serve),
-    /// Mount a volume as an ordinary file, for any program, until SIGTERM, SIGINT or detach.
+    /// Mount a volume as a regular file, for any program, until SIGTERM, SIGINT or detach.
     Attach(crate::attached::Attach),
     /// Flush an attached file or device and remove it.
     Detach(crate::attached::Detach),
@@ -40,11 +40,11 @@ pub enum Command {
     Volume(crate::volumes::Args),
     /// Drive storage.
     Run(Run),
-    /// Drive storage as fio does: fio's command line and job files, and what fio prints.
+    /// Drive storage like fio: fio's command line, job files and output.
     Fio(crate::fio::Args),
-    /// Drive storage with settings that vary, and find the knee.
+    /// Drive storage with varying settings, and find the knee.
     Sweep(Box<crate::sweep::Args>),
-    /// Print the results of runs again, in another form.
+    /// Print the results of runs again, in another format.
     Report(crate::report::Args),
     /// Compare two runs or sweeps: what changed, and whether it exceeds the noise.
     Compare(crate::compare::Args),
@@ -52,9 +52,9 @@ pub enum Command {
     Explain(crate::explain::Args),
     /// List the targets of a portal.
     Discover(Discover),
-    /// Find what distorts measurements on this host, and how to fix it.
+    /// Find causes of wrong measurements on this host, and their fixes.
     Doctor(crate::doctor::Args),
-    /// Predict what a system of parts will do, or search for one that does it.
+    /// Predict the performance of a system of parts, or search for a system.
     Plan(Box<crate::plan::Args>),
     /// Run a system of parts, or a profile, event by event in virtual time.
     Simulate(Box<crate::simulate::Args>),
@@ -97,7 +97,7 @@ pub enum Protocol {
 /// What is common to everything that drives.
 #[derive(Flags, Clone, Debug)]
 pub struct Drive {
-    /// Length of each I/O.
+    /// I/O size.
     #[arg(long, alias = "bs", value_parser = size32, default_value = "4k")]
     pub size: u32,
     /// Percentage of reads; the rest are writes [default: 100].
@@ -109,14 +109,14 @@ pub struct Drive {
     /// The mix in fio's words.
     #[arg(long, value_enum, value_name = "WORD", conflicts_with = "random")]
     pub rw: Option<FioMix>,
-    /// Alignment of offsets; the length of the I/O by default.
+    /// Alignment of offsets [default: the I/O size].
     #[arg(long, value_parser = size32, value_name = "SIZE")]
     pub align: Option<u32>,
     /// Distribution of random offsets: uniform, once (each block once before any again), zipf:1.2,
     /// pareto:0.2, normal:10 (standard deviation in percent of the volume).
     #[arg(long, alias = "random_distribution", value_name = "LAW", default_value = "uniform")]
     pub places: Places,
-    /// Queue depth of each worker; with --rate, the most I/Os in flight.
+    /// Queue depth of each worker; with --rate, the maximum in flight.
     #[arg(long, alias = "iodepth", default_value_t = 32, value_name = "N")]
     pub outstanding: u32,
     /// Open loop: start this many I/Os per second, over all workers: 50k, 1.2M; or bytes: 200MB.
@@ -147,7 +147,7 @@ pub struct Drive {
     /// Folder for the result [default: drumfire-runs/TIME-NAME].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace the result in the folder of --out once there is a new one; a sweep starts over.
+    /// Replace the result in the folder of --out once the new one is complete; a sweep restarts.
     #[arg(long, requires = "out")]
     pub replace: bool,
     /// Exit with 3 if an honesty check fails.
@@ -163,17 +163,17 @@ pub struct Drive {
     /// https://ui.perfetto.dev: 2s, or 2s:FILE [default file: trace.json in the run's folder].
     #[arg(long, value_name = "TIME[:FILE]", value_parser = crate::traced::parse)]
     pub trace: Option<crate::traced::Traced>,
-    /// Afterwards measure for 2.5 s the most that the generator can do, and compare the result with
+    /// After the run, measure the generator's maximum rate for 2.5 s, and compare the result with
     /// it (honesty check H10). By default this takes 1 s, and only if the CPUs of the run were
-    /// always busy. Jobs without --verify, on several busy CPUs, are then done again for 2.5 s, on
-    /// half of them and on all.
+    /// always busy. Jobs without --verify, on several busy CPUs, then run again for 2.5 s on half
+    /// of the CPUs and on all.
     #[arg(long)]
     pub ceiling: bool,
-    /// Never measure the generator's limit.
+    /// Do not measure the limit of the load generator.
     #[arg(long, conflicts_with = "ceiling")]
     pub no_ceiling: bool,
-    /// Do not read random places of the volumes before and after the run, which tells whether a
-    /// cache served it (honesty check H25), and takes up to 2 s.
+    /// Do not read random offsets of the volumes before and after the run. These reads show whether
+    /// a cache served the run (honesty check H25), and take up to 2 s.
     #[arg(long)]
     pub no_cold_reads: bool,
 }
@@ -181,10 +181,10 @@ pub struct Drive {
 /// How planned starts are spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Spread {
-    /// At equal distances.
+    /// At equal intervals.
     #[value(alias = "linear")]
     Constant,
-    /// Independent of each other.
+    /// A Poisson process.
     Poisson,
 }
 
@@ -200,10 +200,10 @@ pub enum FioMix {
     RandRead,
     /// Random writes.
     RandWrite,
-    /// Sequential, half of it reads unless told otherwise.
+    /// Sequential reads and writes, half of each by default.
     #[value(name = "rw", alias = "readwrite")]
     Both,
-    /// Random, half of it reads unless told otherwise.
+    /// Random reads and writes, half of each by default.
     #[value(name = "randrw")]
     RandBoth,
 }
@@ -266,10 +266,10 @@ pub struct Race {
     /// Number of targets.
     #[arg(long, default_value_t = 10, value_name = "N")]
     pub targets: u32,
-    /// Volumes of each target; each has workers of its own.
+    /// Volumes of each target; each has its own workers.
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub volumes: u32,
-    /// Workers for each volume, each with a connection of its own.
+    /// Workers for each volume, each with its own connection.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
     /// CPUs for both ends, as 0 or 0-3 [default: all].
@@ -288,7 +288,7 @@ pub struct Race {
 #[command(after_long_help = "--volume disk=ram:1g makes target iqn.2026-11.io.drumfire:disk with \
     one logical unit, LUN 1.")]
 pub struct Serve {
-    /// TOML file with the same settings and the hosts that are allowed.
+    /// TOML file with the same settings and the allowed hosts.
     pub config: Option<PathBuf>,
     /// Address of the iSCSI portal; port 0 picks a free one [default: 127.0.0.1:3260].
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
@@ -302,15 +302,15 @@ pub struct Serve {
     /// A volume: NAME=URI makes a target with it at LUN 1, NAME/LUN=URI adds a LUN.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,
-    /// Identity for multipath: servers with the same text are one, and hosts treat their volumes of
-    /// one name and LUN as paths to one disk [default: an identity of its own, which is kept].
+    /// Identity for multipath: hosts treat volumes of the same name and LUN, on servers with the
+    /// same text, as paths to one disk [default: a saved identity of this server].
     #[arg(long, value_name = "TEXT")]
     pub id: Option<String>,
     /// CPUs to serve on [default: all].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
     /// Memory for connections and their buffers, without RAM volumes [default: a quarter of the
-    /// available memory, 4g at most].
+    /// available memory, at most 4g].
     #[arg(long, value_parser = size64, value_name = "SIZE")]
     pub memory: Option<u64>,
     #[command(flatten)]
@@ -327,9 +327,9 @@ pub struct Serve {
     ?reconnect=30s&grace=30s&io_timeout=30s and\n\
     &header-digest=1&data-digest=1&initiator=NAME")]
 pub struct Run {
-    /// Volumes to drive, or a job file and its volumes. Jobs are the job.toml of an earlier run, a
-    /// fio job file (.fio) or an Iometer configuration (.icf), followed by volumes for the targets
-    /// that it names.
+    /// Volumes to drive, or a job file and its volumes. A job file is the job.toml of an earlier
+    /// run, a fio job file (.fio) or an Iometer configuration (.icf), followed by volumes for the
+    /// targets that it names.
     #[arg(required = true, value_name = "URI")]
     pub volumes: Vec<String>,
     /// A built-in job: oltp-4k, oltp-8k, file-server, web-server, backup, steady-state.
@@ -342,7 +342,7 @@ pub struct Run {
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
     /// Overwrite volumes that hold data. A device needs its path or serial number, as
-    /// --destroy=/dev/sdx; may be given several times.
+    /// --destroy=/dev/sdx; can be repeated.
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "")]
     pub destroy: Vec<String>,
@@ -350,7 +350,7 @@ pub struct Run {
     #[arg(long)]
     pub verify: bool,
     /// Read only: check volumes against the ledger of an earlier --verify run, also after a crash.
-    /// Takes the job.toml in its folder.
+    /// Needs the job.toml in the folder of that run.
     #[arg(long, conflicts_with = "verify")]
     pub verify_only: bool,
     #[command(flatten)]

@@ -63,7 +63,7 @@ fn compare_all(job: &mut JobSpec) {
 /// A native job. Like those of other tools, its file names everything but the length of its steps.
 pub fn of_toml(file: &str, volumes: &[String], seconds: Option<f64>) -> Result<JobSpec> {
     if !volumes.is_empty() {
-        let why = format!("{file} names its own volumes: change them there");
+        let why = format!("{file} names its volumes: change them in that file");
         return Err(UsageError(why).into());
     }
     let mut job = read(Path::new(file))?;
@@ -156,7 +156,7 @@ fn of_preset(run: &Run) -> Result<JobSpec> {
         }
         let says = |preset: &presets::Preset| format!("{}: {}", preset.name, preset.says);
         output::notes(&presets::PRESETS.iter().map(says).collect());
-        return Err(UsageError(format!("unknown preset '{name}': use one of these")).into());
+        return Err(UsageError(format!("unknown preset '{name}': use one of those listed")).into());
     };
     let drive = &run.drive;
     let shape = DECIDED.into_iter().filter(|flag| !AMOUNTS.contains(flag));

@@ -28,7 +28,7 @@ pub struct Args {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub claim: Flagged,
-    /// Parts of your own, beside those of the catalogue.
+    /// Your own parts, added to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.
@@ -43,7 +43,7 @@ pub struct Flagged {
     /// I/Os per second.
     #[arg(long, value_name = "RATE")]
     pub iops: Option<String>,
-    /// Bytes of each I/O.
+    /// I/O size.
     #[arg(long, alias = "bs")]
     pub size: Option<String>,
     /// Percentage of reads [default: 100].
@@ -64,7 +64,7 @@ pub struct Flagged {
     /// Claimed bandwidth of the link.
     #[arg(long, value_name = "RATE")]
     pub link_rate: Option<String>,
-    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the leanest there could be].
+    /// iscsi, nvme-tcp, nvme-rdma, iser or nbd [default: the least overhead].
     #[arg(long)]
     pub protocol: Option<String>,
     /// MTU.
@@ -88,7 +88,7 @@ pub struct Flagged {
     /// Claimed IOPS limit of one device.
     #[arg(long, value_name = "RATE")]
     pub rating: Option<String>,
-    /// CPU utilisation of the host.
+    /// CPU utilization of the host.
     #[arg(long, value_name = "PERCENT")]
     pub cpu_percent: Option<String>,
     /// Cores of the host.
@@ -148,7 +148,8 @@ pub fn main(args: &Args) -> Result<Exit> {
             [] => verify(args, &catalogue),
             [file, ..] => {
                 let file = file.display();
-                Err(UsageError(format!("audit verify takes no file: audit {file}, alone")).into())
+                Err(UsageError(format!("`audit verify` accepts no file: use `audit {file}`"))
+                    .into())
             }
         };
     }
@@ -198,8 +199,8 @@ fn verify(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
             let (found, falsely) = (FOUND_MIN * 100.0, FALSE_MAX * 100.0);
             writeln!(
                 text,
-                "bars: {found:.0} % of the impossible found, {falsely:.0} % of the others called \
-                 so at most: {}",
+                "goals: at least {found:.0} % of the impossible claims found, at most \
+                {falsely:.0} % of the others called impossible: {}",
                 if meets { "met" } else { "missed" }
             )?;
             output::print(&text)?;
@@ -219,8 +220,8 @@ fn documents(args: &Args, catalogue: &::catalogue::Catalogue) -> Result<Exit> {
         }
         let name = file.display().to_string();
         if name.contains(' ') && !file.exists() {
-            let why = "no such file; a claim is given by flags, as --iops 1M --size 4k --link \
-                       10gbe, or --equation '4 * 550 MB/s = 2.2 GB/s'";
+            let why = "no such file; give a claim by flags, for example --iops 1M --size 4k \
+                --link 10gbe, or --equation '4 * 550 MB/s = 2.2 GB/s'";
             return Err(UsageError(format!("{name}: {why}")).into());
         }
         let near = hint(&name, ["founding", "verify"]);

@@ -58,11 +58,11 @@ impl Maker {
     pub fn of(job: &JobSpec) -> Result<Maker, UsageError> {
         match job.setup.get(MAKER).map(String::as_str) {
             None if job.setup.keys().all(|key| key == CORES) => Ok(Maker::Nobody),
-            None => Err(UsageError(format!("setup: say {MAKER} = \"race\" or \"simulate\""))),
+            None => Err(UsageError(format!("setup: set {MAKER} = \"race\" or \"simulate\""))),
             Some("race") => Ok(Maker::Race),
             Some("simulate") => Ok(Maker::Simulate),
             Some(other) => {
-                let why = format!("setup: {MAKER} = \"{other}\": there are race and simulate");
+                let why = format!("setup: {MAKER} = \"{other}\": use race or simulate");
                 Err(UsageError(why))
             }
         }

@@ -17,9 +17,9 @@ use crate::{folder, report as results, sweep};
 /// `drumfire calibrate`.
 #[derive(Flags, Debug)]
 #[command(
-    after_long_help = "Sweeps over queue depth, I/O size and share of reads tell most: --axis \
-    outstanding=1,4,16,64 --axis size=4k,64k --axis read=0,100\n\
-    `simulate`, `plan` and delay:drive.toml(URI) read the profile."
+    after_long_help = "Calibrate with sweeps over queue depth, I/O size and share of reads: \
+        --axis outstanding=1,4,16,64 --axis size=4k,64k --axis read=0,100\n`simulate`, `plan` and \
+        delay:drive.toml(URI) use the profile."
 )]
 pub struct Args {
     /// Folders of sweeps or runs, or a result.json: closed loops of one I/O size each. A cell of a
@@ -32,7 +32,7 @@ pub struct Args {
     /// A drive of the catalogue: its intervals are the prior.
     #[arg(long, value_name = "PART")]
     pub part: Option<String>,
-    /// Parts of your own, beside those of the catalogue.
+    /// Your own parts, added to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.

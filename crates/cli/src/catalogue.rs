@@ -23,7 +23,7 @@ pub struct Args {
     /// The action.
     #[command(subcommand)]
     pub command: Action,
-    /// File with parts of your own; they replace shipped ones of the same id.
+    /// File with your own parts, which replace shipped ones of the same id.
     #[arg(long, global = true, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.
@@ -34,23 +34,23 @@ pub struct Args {
 /// What to do with the catalogue.
 #[derive(Subcommand, Debug)]
 pub enum Action {
-    /// Name all parts, or those that are asked for.
+    /// List all parts, or the selected ones.
     List(Filter),
-    /// Show all that is known of a part, with sources.
+    /// Show all known figures of a part, with sources.
     Show {
         /// Its id, or an alias.
         part: String,
     },
-    /// Print the profile of a drive, for delay:, plan and simulate: its stages of service, made of
-    /// its published figures.
+    /// Print the profile of a drive, for delay:, plan and simulate: its stages of service, from its
+    /// published figures.
     Profile {
         /// Its id, or an alias.
         part: String,
-        /// Write it to a file, which delay:FILE(URI) reads.
+        /// Write the profile to a file, for delay:FILE(URI).
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Check the catalogue, or a file of parts, and list what may be said about a part.
+    /// Check the catalogue, or a file of parts, and list the possible figures of a part.
     Check {
         /// A file of parts.
         file: Option<PathBuf>,
@@ -69,7 +69,7 @@ pub struct Filter {
     /// Parts sold new in this year.
     #[arg(long, value_name = "YEAR")]
     pub year: Option<u32>,
-    /// Smallest capacity of drives, such as 3.84TB.
+    /// Minimum capacity of drives, for example 3.84TB.
     #[arg(long, value_name = "BYTES")]
     pub capacity: Option<String>,
 }
@@ -80,7 +80,9 @@ impl Filter {
         if let Some(class) = self.class.as_deref().filter(|class| !known(class)) {
             let all = CLASSES.map(Class::word);
             let (near, all) = (hint(class, all), all.join(", "));
-            return Err(UsageError(format!("--class: '{class}' is none of {all}{near}")));
+            return Err(UsageError(format!(
+                "--class: unknown value '{class}': one of {all}{near}"
+            )));
         }
         if let Some(bus) = &self.interface {
             interface_named(bus).map_err(|reason| UsageError(format!("--interface: {reason}")))?;
@@ -89,7 +91,10 @@ impl Filter {
         let amount = Amount::parse(text).map_err(|e| UsageError(format!("--capacity: {e}")))?;
         match amount.dimension == Dimension::BYTES {
             true => Ok(Some(amount.value)),
-            false => Err(UsageError(format!("--capacity: '{text}': bytes, as 3.84TB"))),
+            false => Err(UsageError(format!(
+                "--capacity: '{text}' is not a capacity: write \
+                3.84TB"
+            ))),
         }
     }
 
@@ -240,7 +245,10 @@ fn profile(catalogue: &Catalogue, part: &Part, out: Option<&Path>, json: bool) -
         (false, Some(file)) => {
             let file = file.display();
             let id = &part.id;
-            print_line(format_args!("{file}: the profile of {id}; try: delay:{file}(ram:1g)"))?;
+            print_line(format_args!(
+                "{file}: written, the profile of {id}; use it as \
+                delay:{file}(ram:1g)"
+            ))?;
         }
         (false, None) => output::file(text.as_bytes())?,
     }

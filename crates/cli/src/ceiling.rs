@@ -65,7 +65,7 @@ pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine, length: Le
         // Interrupted: the run itself is complete.
         Ok(None) => {}
         Err(error) => output::note(format_args!(
-            "drumfire: the generator's limit was not measured: {error:#}"
+            "drumfire: the limit of the load generator was not measured: {error:#}"
         )),
     }
 }

@@ -23,17 +23,16 @@ use crate::{output, report as results, show, sweep, thresholds};
 /// `drumfire compare`.
 #[derive(Flags, Clone, Debug)]
 #[command(
-    after_long_help = "A figure is higher or lower where the 95 % interval of its ratio, of at \
-    least \
-    three runs on each side, does not hold 1, and where that is too rare for one of so many \
-    figures; unchanged where the interval is within 5 %; else \"cannot tell\". Sides that were \
-    not measured in turns have wider intervals, as hosts change between runs. Ends in exit code 3 \
-    if a side is invalid, in 4 if --fail-if 'iops<-3%' is missed, or cannot be told."
+    after_long_help = "A figure is higher or lower if the 95 % interval of its ratio, from three \
+    or more runs on each side, does not include 1, after correction for the number of figures. It is \
+    unchanged if the interval is within 5 %; else the verdict is \"cannot tell\". Sides that were \
+    not measured in turns have wider intervals, as hosts change between runs. Exit code 3: a side \
+    is invalid; 4: --fail-if 'iops<-3%' is missed or cannot be decided."
 )]
 pub struct Args {
-    /// Folder of a run or a sweep, or a result.json: before. With --run what is to be run.
+    /// Side A (before): folder of a run or a sweep, or a result.json; with --run, a run.
     pub a: PathBuf,
-    /// The same: after.
+    /// Side B (after).
     pub b: PathBuf,
     /// Print one JSON document.
     #[arg(long)]
@@ -45,9 +44,9 @@ pub struct Args {
     /// Rows of csv [default: worker-seconds].
     #[arg(long, value_enum, value_name = "ROWS")]
     pub rows: Option<Table>,
-    /// Exit with 4 unless the whole interval of a change is within this: 'iops<-3%', 'p99>+10%'; or
-    /// if a figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore a change fails
-    /// only with its whole interval, and one within the noise is printed.
+    /// Exit with 4 unless the whole interval of a change is within: 'iops<-3%', 'p99>+10%'; or if a
+    /// figure of B crosses a bound: 'p99>500us'. With --fail-if-unknown=ignore, a change fails only
+    /// if its whole interval crosses the bound, and a change within the noise is printed.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
     #[command(flatten)]
@@ -158,7 +157,7 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
     }
     let (mut pairs, alone) = pairs(args, &a, &b);
     if pairs.is_empty() {
-        let why = "no cells in common: compare two runs, or sweeps with equal cells";
+        let why = "no equal cells: compare two runs, or sweeps with equal cells";
         return Err(UsageError(why.to_owned()).into());
     }
     let judged = mark(pairs.iter_mut().map(|pair| &mut pair.comparison));

@@ -22,25 +22,25 @@ use crate::simulate::{self, System};
     it from a database that runs."
 )]
 pub struct Args {
-    /// What a transaction of the database takes from host and drive.
+    /// The database: demands of a transaction on host and drive.
     #[arg(value_name = "DATABASE.toml")]
     pub file: PathBuf,
     /// Drives: profiles, or drives of the catalogue.
     #[arg(value_name = "PROFILE", required = true)]
     pub drives: Vec<String>,
-    /// Clients, in place of those of the file.
+    /// Number of clients, instead of that of the file.
     #[arg(long, value_name = "N")]
     pub clients: Option<u32>,
-    /// Seconds of virtual time that count.
+    /// Measured seconds of virtual time.
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub seconds: f64,
-    /// Seconds before them.
+    /// Seconds of virtual time before the measured ones.
     #[arg(long, default_value = "20", value_name = "SECONDS", value_parser = seconds)]
     pub ramp: f64,
-    /// Decides every random choice.
+    /// Seed of every random choice.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Take a profile whose fit is not usable.
+    /// Accept a profile whose fit is not usable.
     #[arg(long)]
     pub anyway: bool,
     /// Print one JSON document.
@@ -59,7 +59,10 @@ pub fn main(args: &Args) -> Result<Exit> {
     let mut rows = Vec::new();
     for name in &args.drives {
         let System::Profile(drive) = simulate::read(name, &[])? else {
-            let why = format!("{name} is a bill of material: name the profile of a drive");
+            let why = format!(
+                "{name} is a bill of material, not a profile: name the profile of \
+                a drive"
+            );
             return Err(UsageError(why).into());
         };
         simulate::usable(&drive, args.anyway)?;

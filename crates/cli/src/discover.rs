@@ -35,7 +35,7 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         _ => {
             let near = hint(scheme, ["iscsi", "nvme+tcp"]);
             let message =
-                format!("'{scheme}://' cannot be asked: write iscsi:// or nvme+tcp://{near}");
+                format!("'{scheme}://' has no discovery: write iscsi:// or nvme+tcp://{near}");
             return Err(UsageError(message).into());
         }
     };

@@ -129,10 +129,10 @@ fn write_host(features: &Features, out: &mut Text) -> fmt::Result {
     let fuse = match FuseRing::is_offered() {
         Some(true) => "yes",
         Some(false) => {
-            "off: attach takes a system call or two for each I/O; as root, \
-             echo Y > /sys/module/fuse/parameters/enable_uring"
+            "off: attach needs one or two system calls for each I/O; as root, echo Y > \
+            /sys/module/fuse/parameters/enable_uring"
         }
-        None => "no: attach takes a system call or two for each I/O; needs Linux 6.14 or newer",
+        None => "no: attach needs one or two system calls for each I/O; needs Linux 6.14 or newer",
     };
     writeln!(out, "io_uring   FUSE requests: {fuse}")?;
     let clock = match Clock::get().uses_counter() {

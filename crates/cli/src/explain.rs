@@ -17,10 +17,10 @@ use crate::{asked, layout, output};
 pub struct Args {
     /// A job file: .toml, .fio or .icf.
     pub file: String,
-    /// Volumes for the targets of the file, in the order in which it names them.
+    /// Volumes for the targets of the file, in the order of the file.
     #[arg(value_name = "URI")]
     pub volumes: Vec<String>,
-    /// Length of each step, in place of the file's.
+    /// Length of each step, instead of that of the file.
     #[arg(long)]
     pub seconds: Option<f64>,
     /// Convert the job to another format; refused if anything would be lost.
@@ -52,7 +52,8 @@ fn read(args: &Args) -> Result<Reading> {
         Some(format) => foreign::read(format, &args.file, &args.volumes, args.seconds),
         None => {
             let why = format!(
-                "{}: a job file ends in .toml or .icf, or begins as fio's do: [NAME]",
+                "{}: not a job file: its name must end in .toml or .icf, or its text must begin \
+                with a fio section, [NAME]",
                 args.file
             );
             Err(UsageError(why).into())
@@ -76,7 +77,7 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
         Format::Fio => (fio::write(job, &foreign::storage_of), "a fio job file"),
         Format::Icf => (icf::write(job), "an Iometer configuration"),
     };
-    let refuse = |why: String| UsageError(format!("{what} cannot say this job: {why}"));
+    let refuse = |why: String| UsageError(format!("{what} cannot express this job: {why}"));
     let text = text.map_err(refuse)?;
     let again = foreign::read_as(format, "the new file", &text, &[], None)?;
     let again =
@@ -104,7 +105,7 @@ fn written(job: &JobSpec, format: Format) -> Result<String> {
     match differs {
         Some((old, new)) => Err(refuse(format!("`{old}` would become `{new}`")).into()),
         None if old.lines().count() != new.lines().count() => {
-            Err(refuse("part of it would be lost".to_owned()).into())
+            Err(refuse("some of its settings would be lost".to_owned()).into())
         }
         None => Ok(text),
     }
@@ -117,23 +118,23 @@ fn explained(file: &str, reading: &Reading) -> Text {
             text.extend(fio::told(file, job));
             for (path, bytes) in layout::longer(job) {
                 let (path, size) = (path.display(), print_size(bytes));
-                text.push(format!("first, {path} is extended to {size}"));
+                text.push(format!("before the run, {path} is extended to {size}"));
             }
             for (path, making) in layout::missing(job, layout::Manner::of(file)) {
                 let (path, size) = (path.display(), print_size(making.size_bytes));
-                let how = if making.written { "written" } else { "made without data" };
-                text.push(format!("first, {path} is {how}, {size}: it does not exist"));
+                let how = if making.written { "written" } else { "created without data" };
+                text.push(format!("before the run, {path} is {how}, {size}: it does not exist"));
             }
         }
         None => {
             let refused = reading.notes_of(Treatment::Refused).count();
             let s = if refused == 1 { "" } else { "s" };
-            text.push(format!("{file} would not be run: {refused} setting{s} refused"));
+            text.push(format!("{file} cannot be run: {refused} setting{s} refused"));
         }
     }
     if !reading.cores.is_empty() {
         let cores: Vec<String> = reading.cores.iter().map(usize::to_string).collect();
-        text.push(format!("on processors {}", cores.join(", ")));
+        text.push(format!("on CPUs {}", cores.join(", ")));
     }
     let mut notes: Vec<&Note> = reading.notes.iter().collect();
     notes.sort_by_key(|note| note.treatment);

@@ -30,7 +30,7 @@ pub fn judge(result: &mut RunResult, run: &Prepared, engine: &Engine) {
         // Interrupted: the run itself is complete.
         Ok(None) => {}
         Err(error) => output::note(format_args!(
-            "drumfire: the rate on half of the CPUs was not measured: {error:#}"
+            "drumfire: the rate with half of the CPUs was not measured: {error:#}"
         )),
     }
 }

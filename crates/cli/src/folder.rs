@@ -73,7 +73,10 @@ pub fn refuse_kept(folder: &Path, replace: bool) -> Result<(), UsageError> {
             Err(UsageError(format!("{folder} holds a sweep: choose another --out")))
         }
         Some(name) if !replace => {
-            let why = format!("{folder} holds a run, {name}: give another --out, or --replace");
+            let why = format!(
+                "{folder} holds a run, {name}: choose another --out, or add \
+                --replace"
+            );
             Err(UsageError(why))
         }
         _ => Ok(()),

@@ -13,7 +13,7 @@ use crate::output;
 /// What a job file is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Our own.
+    /// Drumfire's format.
     Toml,
     /// fio's.
     Fio,
@@ -146,7 +146,7 @@ fn uri_of(storage: &Storage) -> Result<Uri, String> {
         Storage::Uri(text) => text.parse::<Uri>().map_err(|error| error.to_string())?,
         Storage::Remote(remote) => remote_uri(remote)?,
         Storage::File { path, .. } if is_no_storage(path) => {
-            return Err(format!("{path} is neither a file nor a block device"));
+            return Err(format!("{path} is not a file or a block device"));
         }
         Storage::Nothing { size_bytes, block_bytes } => {
             Uri::Null { bytes: *size_bytes, block_bytes: *block_bytes, call: None }
@@ -226,7 +226,7 @@ fn remote_uri(remote: &Remote) -> Result<Uri, String> {
     // A name that a URI cannot express would name another volume.
     match uri.to_string().parse::<Uri>() {
         Ok(read) if read == uri => Ok(uri),
-        Ok(_) => Err(format!("{target}: no / ? and & can stand in a name")),
+        Ok(_) => Err(format!("{target}: names cannot contain /, ? or &")),
         Err(error) => Err(error.to_string()),
     }
 }
@@ -251,7 +251,7 @@ fn remote_of(nvme: NvmeUri) -> Option<Remote> {
     })
 }
 
-/// Whether the path is neither a file nor a block device: a folder, `/dev/null`.
+/// Whether the path is not a file or a block device: a folder, `/dev/null`.
 fn is_no_storage(path: &str) -> bool {
     let kind = std::fs::metadata(path).map(|there| there.file_type());
     let is_file = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
@@ -353,7 +353,7 @@ mod test {
             assert_eq!(name_volume(&storage_of(uri).unwrap()).unwrap(), uri);
         }
         let null = storage_of("file:/dev/null?size=1g&direct=0").unwrap();
-        assert!(name_volume(&null).unwrap_err().contains("neither a file nor a block device"));
+        assert!(name_volume(&null).unwrap_err().contains("not a file or a block device"));
         for uri in [
             "ram:1g",
             "file:/x",
@@ -394,7 +394,7 @@ mod test {
             (&*"x".repeat(224), "me", "subsystem name"),
             ("nqn.2026-11.x:a/b", "me", "nvme+tcp://"),
             ("nqn.2026-11.x:a?reconnect=9s", "me", "not a volume"),
-            ("nqn.2026-11.x:a", "me&reconnect=9s", "can stand in a name"),
+            ("nqn.2026-11.x:a", "me&reconnect=9s", "names cannot contain"),
         ] {
             let why = remote(target, initiator).unwrap_err();
             assert!(why.contains(part), "{why}");

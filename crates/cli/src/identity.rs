@@ -32,7 +32,7 @@ impl Identity {
     /// Identity shared by all servers with this text.
     pub fn given(text: &str) -> Result<Identity, UsageError> {
         if text.is_empty() {
-            let message = "--id needs a text, the same on all servers with paths to one disk";
+            let message = "--id needs a text: the same on all servers with paths to the same disks";
             return Err(UsageError(message.to_owned()));
         }
         Ok(Identity {
@@ -55,8 +55,8 @@ impl Identity {
             Ok(kept) => {
                 if kept.copied {
                     note(format!(
-                        "{} belongs to another machine, or all network cards are new: this server \
-                         got a new identity, so hosts see its volumes as new disks",
+                        "{} belongs to another machine, or all network interfaces changed: this \
+                        server has a new identity, so hosts see its volumes as new disks",
                         folder.display()
                     ));
                 }
@@ -64,9 +64,9 @@ impl Identity {
             }
             Err(error) => {
                 note(format!(
-                    "cannot save the server's identity in {}: {error}: after a restart hosts will \
-                     see its volumes as new disks; set XDG_STATE_HOME to a writable folder, or \
-                     give --id TEXT",
+                    "cannot save the server's identity in {}: {error}: after a restart, hosts \
+                    see its volumes as new disks; set XDG_STATE_HOME to a writable folder, or \
+                    add --id TEXT",
                     folder.display()
                 ));
                 Identity::of_process()

@@ -176,7 +176,7 @@ pub fn make(
             return Err(OpenError::HoldsData(path).into());
         }
         let (name, size) = (path.display(), print_size(bytes));
-        output::note(format_args!("drumfire: extends {name} to {size} first"));
+        output::note(format_args!("drumfire: extending {name} to {size} before the run"));
         let grown = to_write(&path, false).and_then(|file| file.set_len(bytes));
         grown.with_context(|| format!("cannot extend {name}"))?;
     }
@@ -184,13 +184,16 @@ pub fn make(
     for (number, (path, making)) in (0..).zip(missing(job, manner)) {
         let (name, size) = (path.display(), print_size(making.size_bytes));
         if !making.written {
-            output::note(format_args!("drumfire: creates {name} first, {size} without data"));
+            output::note(format_args!(
+                "drumfire: creating {name} before the run, {size} \
+                without data"
+            ));
             let made = new_file(&path).and_then(|file| file.set_len(making.size_bytes));
-            made.with_context(|| format!("cannot make {name}"))?;
+            made.with_context(|| format!("cannot create {name}"))?;
             names.push(path);
             continue;
         }
-        output::note(format_args!("drumfire: writes {name} first, {size}, as fio does"));
+        output::note(format_args!("drumfire: laying out {name}, {size}, like fio"));
         let made = Folder::trusted_parent(&path).and_then(|(folder, file)| {
             let draft = folder.draft()?;
             let whole = write(&draft.file, &making, (job.seed, number), stop)?;
@@ -230,7 +233,7 @@ pub fn has_room(job: &JobSpec, manner: Manner) -> Result<()> {
         let rounded = free >> digits << digits;
         ensure!(
             sum <= free,
-            "{}: {} are to be written first, and {} are free there",
+            "{}: the layout needs {}, and {} are free in this file system",
             path.display(),
             print_size(sum),
             print_size(rounded),
@@ -257,7 +260,7 @@ fn fits(file: &LaidOut) -> Result<()> {
         Some(bytes) => {
             let (path, has) = (&file.path, print_size(bytes));
             let why = format!(
-                "{path} holds {has}, and {} are needed: remove it first",
+                "{path} has {has}, and the job needs {}: remove it first",
                 print_size(file.size_bytes)
             );
             Err(UsageError(why).into())
@@ -282,7 +285,7 @@ pub fn folders(job: &JobSpec, manner: Manner) -> Result<()> {
                 let why = format!("cannot lay out {file}: {name} is missing: create it first");
                 return Err(UsageError(why).into());
             }
-            output::note(format_args!("drumfire: creates the folder {name} first, as fio does"));
+            output::note(format_args!("drumfire: creating the folder {name}, like fio"));
             Folder::make_trusted(folder)
                 .with_context(|| format!("cannot create the folder {name}"))?;
         }

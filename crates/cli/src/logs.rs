@@ -25,7 +25,7 @@ pub fn check(job: &JobSpec) -> Result<(), UsageError> {
         let folder = Path::new(name).parent().unwrap_or(Path::new(""));
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
             let folder = folder.display();
-            let why = format!("a log is to be {name}…: make the folder {folder}, or name another");
+            let why = format!("log {name}…: create the folder {folder}, or choose another");
             return Err(UsageError(why));
         }
     }
@@ -85,7 +85,7 @@ pub fn name_those_outside(job: &JobSpec) {
         !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
     };
     for path in paths(job).iter().filter(is_outside) {
-        output::note(format_args!("drumfire: the job writes the log {}", path.display()));
+        output::note(format_args!("drumfire: writing the log {}", path.display()));
     }
 }
 

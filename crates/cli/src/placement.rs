@@ -36,7 +36,7 @@ pub fn race(cores: &[usize], workers: usize) -> Placement {
 pub fn chosen(asked: &[usize], default: usize) -> Result<Vec<usize>> {
     let allowed = os::cpu::allowed();
     if let Some(wrong) = asked.iter().find(|cpu| !allowed.contains(cpu)) {
-        let message = format!("--cores: processor {wrong} is not one of {allowed:?}");
+        let message = format!("--cores: CPU {wrong} is not available: one of {allowed:?}");
         return Err(UsageError(message).into());
     }
     match asked {
@@ -57,8 +57,8 @@ pub fn of_lanes<'a>(
     {
         cores.truncate(1);
         note(format_args!(
-            "drumfire: {name}: serves on one core: the NBD server lacks MULTI_CONN, so a flush \
-             covers one connection only"
+            "drumfire: {name}: served on one core, because the NBD server lacks MULTI_CONN: a \
+            flush covers one connection only"
         ));
     }
     cores

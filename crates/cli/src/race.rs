@@ -107,7 +107,8 @@ pub fn check(job: &JobSpec) -> Result<()> {
     };
     if group.volumes != [MADE] || group.workload.verify.is_some() {
         return usage(format!(
-            "a race makes its volumes, volumes = [\"{MADE}\"], and verifies none"
+            "a race creates its volumes and has no verify: set volumes = [\"{MADE}\"] and remove \
+            verify"
         ));
     }
     if race.targets == 0 || race.volumes == 0 || race.volumes > 255 {
@@ -115,7 +116,7 @@ pub fn check(job: &JobSpec) -> Result<()> {
     }
     let count = u64::from(race.targets) * u64::from(race.volumes);
     if count > MOST {
-        return usage(format!("{count} volumes are more than {MOST}"));
+        return usage(format!("{count} volumes: maximum {MOST}"));
     }
     let workers = count * u64::from(group.workers);
     if !(1..=MOST).contains(&workers) {
@@ -133,8 +134,8 @@ pub fn check(job: &JobSpec) -> Result<()> {
     let Some(room) = os::cgroup::memory_room() else { return Ok(()) };
     ensure!(
         wanted < room.available_bytes / 10 * 9,
-        "{count} volumes of {} need {} of memory, and {} are available{}: give a smaller \
-         --volume-size",
+        "{count} volumes of {} need {} of memory, and {} are available{}: use a smaller \
+        --volume-size",
         print_size(race.volume_size),
         print_size(wanted),
         print_size(room.available_bytes >> 20 << 20),
@@ -268,6 +269,6 @@ fn filled_volumes(race: &Shape, seed: u64, count: usize) -> Result<Vec<Arc<dyn V
         let joined = handles.into_iter().map(|handle| handle.join().expect("no panic in filling"));
         joined.collect::<Result<Vec<_>, _>>()
     });
-    let parts = parts.context("cannot make the volumes")?;
+    let parts = parts.context("cannot create the volumes")?;
     Ok((0..count).map(|index| Arc::clone(&parts[index % threads][index / threads])).collect())
 }

@@ -39,7 +39,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
             let made = made.iter().filter(|_| layout::only_files(&job));
             allowed.destroy.extend(made.map(|path| path.display().to_string()));
             if job.steps.is_empty() {
-                output::note("drumfire: all files exist: nothing to do");
+                output::note("drumfire: all files exist, nothing to do");
                 return Ok(Exit::Good);
             }
         }

@@ -226,8 +226,8 @@ fn open<'a>(texts: &[&'a String]) -> Result<Vec<Opened<'a>>> {
         };
         if let Some(other) = opened.iter().find(taken) {
             let message = format!(
-                "--volume {text}: same data as --volume {}, and hosts would see two disks: serve \
-                 it once; for several paths repeat --iscsi or --nvme-tcp",
+                "--volume {text}: same data as --volume {}, which hosts would see as two disks: \
+                serve it once; for several paths, repeat --iscsi or --nvme-tcp",
                 other.text
             );
             return Err(UsageError(message).into());
@@ -259,7 +259,7 @@ fn parse(text: &str) -> Result<(Names, u8, Uri)> {
     let (place, uri) = text.split_once('=').ok_or_else(|| wrong("write NAME=URI"))?;
     let (name, lun) = match place.split_once('/') {
         None => (place, DEFAULT_LUN),
-        Some((name, lun)) => (name, lun.parse().map_err(|_| wrong("a LUN is 0 to 255"))?),
+        Some((name, lun)) => (name, lun.parse().map_err(|_| wrong("a LUN is from 0 to 255"))?),
     };
     if name.is_empty() {
         return Err(wrong("the name is missing").into());
@@ -281,8 +281,8 @@ fn warn_of_memory(identity: &Identity, volumes: &[Opened<'_>]) {
     let ends = |volume: &&Opened<'_>| volume.lifetime == Lifetime::Process;
     if let Some(volume) = volumes.iter().find(ends).filter(|_| identity.is_given()) {
         note(format_args!(
-            "drumfire: --volume {}: its data are private to this process, but with --id hosts \
-             treat it as one disk with those of other servers",
+            "drumfire: --volume {}: its data is private to this process, but with --id hosts \
+            treat it as the same disk as on other servers",
             volume.text
         ));
     }

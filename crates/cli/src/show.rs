@@ -355,7 +355,8 @@ fn keep_elsewhere(result: &RunResult, folder: &Path, printed: bool) {
     }
     let folder = folder.display();
     output::note(format_args!(
-        "drumfire: cannot write the result to {folder} or anywhere else: only this output remains"
+        "drumfire: cannot write the result to {folder} or another folder: this output is the only \
+        copy"
     ));
     if !printed {
         output::notes(&report::text::painted(result, Paint::PLAIN).as_str().lines().collect());

@@ -36,12 +36,12 @@ const PARTS: &str = "parts";
     after_long_help = "Percentiles are printed only for a profile that was calibrated with runs."
 )]
 pub struct Args {
-    /// A file with a bill of material or a profile, one that comes along (intel-ssd, x25-m), or a
-    /// drive of the catalogue (cd6).
+    /// A file with a bill of material or a profile, a shipped one (intel-ssd, x25-m), or a drive of
+    /// the catalogue (cd6).
     #[arg(value_name = "BILL.toml|PROFILE")]
     pub system: String,
-    /// A job of this program, fio or Iometer, in place of the flags. One volume of the job stands
-    /// for every drive, several for the drives in order.
+    /// A job file of drumfire, fio or Iometer, instead of flags. One volume in the job means all
+    /// drives, several mean the drives in order.
     #[arg(value_name = "JOB")]
     pub job: Option<String>,
     /// A built-in job, as with run.
@@ -53,7 +53,7 @@ pub struct Args {
     /// Workers for each drive, each with the same queue depth.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
-    /// Parts of your own, beside those of the catalogue.
+    /// Your own parts, added to those of the catalogue.
     #[arg(long, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Accept a profile whose fit is not usable.
@@ -76,7 +76,7 @@ pub enum System {
 /// Simulates and saves the result like that of any other run.
 pub fn main(args: &Args, color: Color) -> Result<Exit> {
     if args.drive.ceiling {
-        let words = "--ceiling measures the generator: a simulation has none";
+        let words = "--ceiling measures the load generator, which a simulation does not have";
         return Err(UsageError(words.to_owned()).into());
     }
     bench::go(&job(args)?, Allowed::default(), &args.drive, color)
@@ -101,7 +101,7 @@ pub fn job(args: &Args) -> Result<JobSpec> {
     }
     let mut job = asked::of(&run)?.job;
     if !job.laid_out.is_empty() {
-        let why = "laid_out needs real files: only run has them; remove laid_out";
+        let why = "laid_out needs real files, which only `run` has: remove laid_out";
         return Err(UsageError(why.to_owned()).into());
     }
     if let (System::Bill(bill), None, None) = (&system, &args.job, &args.preset) {
@@ -159,7 +159,7 @@ fn name_drives(job: &mut JobSpec, drives: &[String]) -> Result<()> {
     }
     let (named, there) = (volumes.len(), drives.len());
     if named > 1 && named != there {
-        let why = format!("the job names {named} volumes but the system has {there} drives");
+        let why = format!("the job names {named} volumes, but the system has {there} drives");
         return Err(UsageError(why).into());
     }
     for group in job.steps.iter_mut().flat_map(|step| &mut step.groups) {
@@ -223,7 +223,12 @@ impl Systems {
         }
         let mut catalogue = Catalogue::shipped();
         for file in parts.split(',').filter(|file| !file.is_empty()) {
-            let text = job.files.get(file).with_context(|| format!("the job lacks {file}"))?;
+            let text = job.files.get(file).with_context(|| {
+                format!(
+                    "the job does not contain \
+                {file}"
+                )
+            })?;
             let added = catalogue.add(file, text);
             added.map_err(|error| UsageError(error.to_string()))?;
         }
@@ -343,7 +348,7 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
         (System::Profile(profile), count) => Simulator::of_profile(profile, count.unwrap_or(1)),
         (System::Bill(bill), None) => Simulator::of_bill(bill),
         (System::Bill(_), Some(_)) => {
-            let why = "--drives needs a profile: a bill has its own drives";
+            let why = "--drives needs a profile: a bill lists its drives";
             return Err(UsageError(why.to_owned()).into());
         }
     };
@@ -353,7 +358,7 @@ fn simulator(job: &JobSpec, system: &System) -> Result<Simulator> {
 /// Refuses jobs that cannot be simulated.
 pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
     if job.steps.iter().any(|step| step.seconds + step.ramp_seconds > LONGEST_SECONDS) {
-        let why = "a simulated run is at most 200 days long, with its ramp";
+        let why = "a simulated run has a maximum length of 200 days, with its ramp";
         return Err(UsageError(why.to_owned()).into());
     }
     let groups = || job.steps.iter().flat_map(|step| &step.groups);
@@ -370,7 +375,7 @@ pub fn check(job: &JobSpec, systems: &mut Systems) -> Result<()> {
         let workers = made.map(|group| u64::from(group.workers)).sum::<u64>();
         let all = workers.saturating_mul(simulator.drives().len() as u64);
         if all > WORKERS_MAX {
-            let why = format!("{all} workers on all drives: use 1 to {WORKERS_MAX}");
+            let why = format!("{all} workers in total: use 1 to {WORKERS_MAX}");
             return Err(UsageError(why).into());
         }
     }
@@ -385,8 +390,8 @@ pub fn check_percentiles(job: &JobSpec, systems: &mut Systems) -> Result<()> {
         None => {
             let system = &job.setup[SYSTEM];
             let why = format!(
-                "--p99: {system} is not calibrated: drumfire calibrate makes a \
-                profile with percentiles from runs of the drive"
+                "--p99: {system} is not calibrated: `drumfire calibrate` fits a profile with \
+                percentiles to runs of the drive"
             );
             Err(UsageError(why).into())
         }
@@ -426,7 +431,8 @@ fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
     let defaulted = |flag: &str| !typed.iter().any(|name| name == flag);
     if let Some(all) = bill.setup.in_flight.filter(|_| defaulted("outstanding")) {
         let why = format!(
-            "in_flight = {all}: simulate has workers on each drive: say --outstanding, or use plan"
+            "in_flight = {all}: simulate has workers on each drive: use --outstanding, or \
+            `drumfire plan`"
         );
         return Err(UsageError(why).into());
     }
@@ -446,7 +452,8 @@ fn work_of(bill: &Bill, drive: &mut Drive) -> Result<()> {
 fn flushes_and_streams(bill: &Bill, job: &mut JobSpec) -> Result<()> {
     let streams = plan::mixed::streams(bill);
     if streams.iter().any(|stream| stream.sequential != bill.setup.sequential) && has_disks(bill) {
-        let why = "[[stream]]: simulate takes disks' streams all in sequence or none: use plan";
+        let why = "[[stream]]: simulate supports streams on HDDs only if all are sequential or \
+            none is: use `drumfire plan`";
         return Err(UsageError(why.to_owned()).into());
     }
     for step in &mut job.steps {

@@ -38,7 +38,7 @@ use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thre
     sweep FOLDER."
 )]
 pub struct Args {
-    /// Drive a race or a simulation in place of existing volumes.
+    /// Sweep a race or a simulation instead of existing volumes.
     #[command(subcommand)]
     pub made: Option<Made>,
     #[command(flatten)]
@@ -52,9 +52,9 @@ pub struct Args {
 /// What makes the volumes of a sweep.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Made {
-    /// Targets on loopback; axes also over targets, volumes, volume-size, protocol, cores.
+    /// Targets on loopback; also axes targets, volumes, volume-size, protocol and cores.
     Race(Box<Of<Race>>),
-    /// A model; axes also over system and drives.
+    /// A model; also axes system and drives.
     Simulate(Box<Of<simulate::Args>>),
 }
 
@@ -78,24 +78,24 @@ pub struct Plan {
     /// Runs per cell, each with its own seed: 6 give a 95 % interval of the median.
     #[arg(long, default_value_t = 3, value_name = "N")]
     pub repeats: u32,
-    /// What starts afresh for each run.
+    /// Part that is restarted for each run.
     #[arg(long, value_enum, default_value_t = Fresh::Connection)]
     pub repeat_as: Fresh,
-    /// Also find the highest rate of a closed loop, then measure at 10, 20 … 100 % of that rate.
+    /// Also find the maximum rate of a closed loop, then measure at 10, 20 … 100 % of that rate.
     #[arg(long, conflicts_with = "p99")]
     pub ladder: bool,
-    /// Also find the highest rate that keeps this p99: 800us, 2ms. Six runs or more at both ends of
-    /// the last step give an interval, and more where they disagree.
+    /// Also find the maximum rate that meets this p99: 800us, 2ms. Six runs or more at both ends of
+    /// the last step give an interval; more are made if they disagree.
     #[arg(long, value_parser = span_ns, value_name = "TIME")]
     pub p99: Option<u64>,
 }
 
-/// What starts afresh for each run.
+/// Part that is restarted for each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Fresh {
-    /// Its threads and connections.
+    /// Threads and connections.
     Connection,
-    /// Its whole process.
+    /// The whole process.
     Process,
 }
 
@@ -194,7 +194,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     let exit = made.and_then(|exit| kept.map(|()| exit));
     let exit = exit.map_err(|error| match exit::of_error(&error) {
         Exit::Usage => error,
-        _ => Failed(format!("{error:#}; to go on: drumfire sweep {}", folder.display())).into(),
+        _ => Failed(format!("{error:#}; to resume: drumfire sweep {}", folder.display())).into(),
     })?;
     write_text(sweep.document(), folder)?;
     if runs.has_measured {
@@ -256,12 +256,12 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
         }
         None => {
             if args.run.verify_only {
-                let why = "--verify-only works with run only, not with sweep";
+                let why = "--verify-only is an option of run, not of sweep";
                 return Err(UsageError(why.to_owned()).into());
             }
             let first = Path::new(&args.run.volumes[0]);
             if first.is_dir() && !is_one(first) {
-                let why = format!("{} holds no sweep: it has no {DOCUMENT}", first.display());
+                let why = format!("{} is not a sweep: {DOCUMENT} is missing", first.display());
                 return Err(UsageError(why).into());
             }
             if is_one(first) {
@@ -295,7 +295,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let sweep = resume(there)?;
     if !sweep.has_plan_of(&new) {
         let there = there.display();
-        let why = format!("{there} holds another sweep: give another --out, or --replace");
+        let why = format!("{there} holds another sweep: choose another --out, or add --replace");
         return Err(UsageError(why).into());
     }
     let bench = bench_of(&sweep, allowed)?;
@@ -320,7 +320,7 @@ fn taken_up(folder: &Path, run: &Run, allowed: Allowed) -> Result<Begun> {
     let decided = plan.into_iter().chain(asked::DECIDED);
     asked::refuse_beside(&folder.display().to_string(), decided)?;
     if run.volumes.len() > 1 {
-        let why = format!("{} names its volumes by itself", folder.display());
+        let why = format!("{} names its volumes: remove the others", folder.display());
         return Err(UsageError(why).into());
     }
     let held = lock(folder)?;
@@ -378,7 +378,7 @@ impl Runs<'_> {
             exit = exit.worse(self.make(sweep, &ticket)?);
             if exit == Exit::Interrupted {
                 let again = self.home().display();
-                output::note(format_args!("drumfire: to go on: drumfire sweep {again}"));
+                output::note(format_args!("drumfire: to resume: drumfire sweep {again}"));
                 return Ok(exit);
             }
         }

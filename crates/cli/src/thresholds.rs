@@ -14,9 +14,9 @@ use crate::{output, report as results};
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Thresholds {
     /// Exit with 4 if a figure crosses a bound: 'p99>500us', 'iops<900k', 'read.max>5ms',
-    /// 'bw<1GB/s', 'errors>0'; may be repeated. Of repeats errors are added, the longest max
-    /// counts, and the interval of the median decides the rest. Missed, too, if the result is
-    /// invalid, emulated without being asked for, or if nothing can be told.
+    /// 'bw<1GB/s', 'errors>0'; can be repeated. For repeats, errors are added, the longest max
+    /// counts, and the interval of the median decides the other figures. A bound is also missed if
+    /// the result is invalid or unexpectedly emulated, or if the bound cannot be decided.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<Threshold>,
     #[command(flatten)]
@@ -27,8 +27,8 @@ pub struct Thresholds {
 /// What is made of bounds that cannot be told.
 #[derive(Flags, Clone, Copy, Debug, Default)]
 pub struct Told {
-    /// What a bound of --fail-if counts as that cannot be told: too few I/Os, or an interval that
-    /// holds the bound.
+    /// Result of a --fail-if bound that cannot be decided: too few I/Os, or an interval that
+    /// includes the bound.
     #[arg(long, value_enum, value_name = "AS", default_value_t = Unknown::Miss)]
     pub fail_if_unknown: Unknown,
 }
@@ -36,10 +36,10 @@ pub struct Told {
 /// What a bound counts as that cannot be told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Unknown {
-    /// As missed.
+    /// Missed.
     #[default]
     Miss,
-    /// As neither: it is printed.
+    /// Neither met nor missed; the bound is printed.
     Ignore,
 }
 
@@ -82,7 +82,7 @@ impl Thresholds {
         let pending = |threshold: &Threshold| Bound {
             bound: threshold.to_string(),
             verdict: Kept::Unknown,
-            evidence: "the sweep is not at its end".to_owned(),
+            evidence: "the sweep is not complete".to_owned(),
             ..Bound::default()
         };
         self.told.of(self.fail_if.iter().map(pending))
@@ -98,7 +98,7 @@ impl Thresholds {
         for Bound { bound, verdict, .. } in kept {
             let threshold = bound.parse::<Threshold>();
             let threshold = threshold
-                .map_err(|why| UsageError(format!("the sweep has the bound '{bound}': {why}")))?;
+                .map_err(|why| UsageError(format!("bound '{bound}' of the sweep: {why}")))?;
             if !fail_if.contains(&threshold) {
                 fail_if.push(threshold);
             }

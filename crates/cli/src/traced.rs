@@ -27,7 +27,7 @@ pub struct Traced {
 /// `2s`, or `2s:FILE`.
 pub fn parse(text: &str) -> Result<Traced, String> {
     let (time, file) = match text.split_once(':') {
-        Some((_, "")) => return Err("name a file behind the colon".to_owned()),
+        Some((_, "")) => return Err("a file name is missing after the colon".to_owned()),
         Some((time, file)) => (time, Some(PathBuf::from(file))),
         None => (text, None),
     };
@@ -42,12 +42,12 @@ impl Traced {
     /// Refuses jobs without cores, and several runs for one file.
     pub fn check(&self, job: &JobSpec) -> Result<(), UsageError> {
         if Maker::of(job)? == Maker::Simulate {
-            let why = "--trace records cores: a simulation has none";
+            let why = "--trace records CPU cores, which a simulation does not have";
             return Err(UsageError(why.to_owned()));
         }
         let Some(file) = &self.file else { return Ok(()) };
         if job.steps.len() > 1 {
-            let why = "--trace: each step writes its own file in its folder: give no file";
+            let why = "--trace: each step writes a file in its folder: remove the file name";
             return Err(UsageError(why.to_owned()));
         }
         let above = file.parent().filter(|above| !above.as_os_str().is_empty());
@@ -68,8 +68,8 @@ impl Traced {
     pub fn warning(&self) -> String {
         let seconds = self.seconds;
         format!(
-            "what the cores did was written down for {seconds} s (--trace), which costs some of \
-             the rate"
+            "the activity of the cores was recorded for {seconds} s (--trace), which lowers the \
+            rate a little"
         )
     }
 
@@ -77,7 +77,7 @@ impl Traced {
     pub fn keep(&self, recording: &Recording, place: &Place) -> Result<()> {
         let cores = recording.take();
         if cores.is_empty() {
-            output::note("drumfire: --trace: the measured window never began: no trace");
+            output::note("drumfire: --trace: the measured window did not start: no trace");
             return Ok(());
         }
         let path = self.file.clone().unwrap_or_else(|| place.now.join(FILE));
@@ -89,7 +89,7 @@ impl Traced {
         };
         let path = self.file.clone().unwrap_or_else(|| place.home.join(FILE));
         let path = path.display();
-        output::note(format_args!("drumfire: {path} is for https://ui.perfetto.dev{left_out}"));
+        output::note(format_args!("drumfire: open {path} in https://ui.perfetto.dev{left_out}"));
         Ok(())
     }
 }

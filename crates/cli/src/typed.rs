@@ -44,7 +44,9 @@ pub fn parse() -> Result<Typed, UsageError> {
             mistakes::add_tip(&mut error, &program, &words);
             Ok(Typed::Ended(printed(&error, &words)))
         }
-        Ok(_) => Err(UsageError("an argument is not text, or steers a terminal".to_owned())),
+        Ok(_) => Err(UsageError(
+            "an argument is not UTF-8, or contains terminal control characters".to_owned(),
+        )),
     }
 }
 
@@ -166,7 +168,7 @@ fn must(command: &Parsed, long: &str) -> Option<String> {
         ("RATE", _) => "a rate above 0, such as 50k",
         ("DOLLARS", _) => "an amount above 0, such as 20K",
         ("WATTS", _) => "a power above 0, such as 300W",
-        ("CPU,…" | "CPU-CPU", _) => "processors by their numbers, from 0",
+        ("CPU,…" | "CPU-CPU", _) => "CPU numbers, from 0",
         _ => return None,
     };
     Some(must.to_owned())

@@ -20,7 +20,7 @@ pub struct Args {
 /// What is done.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum What {
-    /// Make an array, all zero, and print its URI.
+    /// Create a zeroed array, and print its URI.
     Create {
         /// mirror: each leg holds all data; raid10: stripes over pairs of legs.
         #[arg(value_enum)]
@@ -47,7 +47,7 @@ enum What {
         /// array:NAME?leg=URI&leg=URI
         array: Uri,
     },
-    /// Add a leg, which gets all data when the array is opened; prints the URI from then on.
+    /// Add a leg, which resyncs when the array is opened; prints the new URI of the array.
     Add {
         /// array:NAME?leg=URI&leg=URI
         array: Uri,
@@ -61,20 +61,20 @@ enum What {
         #[arg(default_missing_value = "")]
         destroy: Vec<String>,
     },
-    /// Remove a leg by its number; prints the URI from then on.
+    /// Remove a leg by its number; prints the new URI of the array.
     Remove {
         /// array:NAME?leg=URI&leg=URI
         array: Uri,
-        /// From 1, as `show` says.
+        /// Number of the leg, from 1, as in `show`.
         number: usize,
     },
-    /// Put a leg in the place of another; prints the URI from then on.
+    /// Replace a leg by another; prints the new URI of the array.
     Replace {
         /// array:NAME?leg=URI&leg=URI
         array: Uri,
-        /// The number of the one that goes, from 1.
+        /// Number of the leg to replace, from 1.
         number: usize,
-        /// The one that comes.
+        /// The new leg.
         leg: Uri,
         /// Overwrite the leg.
         #[arg(long, value_name = "LEG", num_args = 0..=1, require_equals = true)]
@@ -85,18 +85,18 @@ enum What {
     Check {
         /// array:NAME?leg=URI&leg=URI, or a stripe over several
         array: Uri,
-        /// Make them equal: write what most legs hold, of two the first, to the others.
+        /// Resync legs that differ, from the majority, or from the first of two legs.
         #[arg(long)]
         repair: bool,
         /// Bytes to compare in a second, at most.
         #[arg(long, value_name = "SIZE")]
         rate: Option<String>,
     },
-    /// Make an array larger, after its legs were replaced by larger ones or became larger.
+    /// Grow an array whose legs were replaced by larger ones or became larger.
     Grow {
         /// array:NAME?leg=URI&leg=URI, or a stripe over several
         array: Uri,
-        /// Its bytes from then on; as many as its legs have room for otherwise.
+        /// New capacity in bytes [default: the maximum for its legs].
         #[arg(long, value_name = "SIZE")]
         size: Option<String>,
     },
@@ -148,10 +148,13 @@ fn raid10(
 ) -> Result<Uri> {
     let wrong = |why: &str| UsageError(why.to_owned());
     if legs.len() < 4 || !legs.len().is_multiple_of(2) {
-        return Err(wrong("raid10 needs an even number of legs, 4 at least").into());
+        return Err(wrong("raid10 needs an even number of legs, at least 4").into());
     }
     if !spares.is_empty() {
-        return Err(wrong("a spare belongs to one pair: add it with `volume add --spare`").into());
+        return Err(wrong(
+            "in raid10, a spare belongs to one pair: add it with `volume add --spare`",
+        )
+        .into());
     }
     let chunk_bytes = parse_size(chunk).map_err(|error| wrong(&error.to_string()))?;
     // Checked before anything is written: the URI must be valid.
@@ -178,9 +181,10 @@ fn grow(uri: Uri, size: Option<&str>) -> Result<()> {
         Uri::Stripe { parts, .. } => {
             let count = parts.len() as u64;
             if bytes.is_some_and(|bytes| !bytes.is_multiple_of(count)) {
-                return Err(
-                    wrong(format!("--size: a multiple of {count}, for {count} parts")).into()
-                );
+                return Err(wrong(format!(
+                    "--size must be a multiple of {count}, for {count} parts"
+                ))
+                .into());
             }
             (parts, bytes.map(|bytes| bytes / count))
         }

@@ -67,13 +67,13 @@ impl Watching {
         let token = self.listen_token.as_deref().map(Token::read).transpose()?;
         if token.is_none() && !address.ip().is_loopback() {
             let why = format!(
-                "--listen {address}: open to the network: add --listen-token FILE, or listen on \
-                 127.0.0.1"
+                "--listen {address} is reachable from the network: add --listen-token FILE, or \
+                listen on 127.0.0.1"
             );
             return Err(UsageError(why).into());
         }
         let listener = TcpListener::bind(address)
-            .with_context(|| format!("--listen {address}: cannot listen there"))?;
+            .with_context(|| format!("--listen {address}: cannot listen"))?;
         let address = listener.local_addr().context("--listen")?;
         let state = PageState { number: 1, moment: Arc::default(), streams: 0, up_to_date: 0 };
         let shared = Arc::new(Shared { state: Mutex::new(state), news: Condvar::new() });

@@ -131,7 +131,7 @@ pub(crate) fn start(
         body(Some(companion));
         drop(running);
     }));
-    let gone = || std::io::Error::other("the thread of its target has ended");
+    let gone = || std::io::Error::other("the thread of the target has ended");
     if sent { Ok(Running::Beside(over)) } else { Err(gone()) }
 }
 

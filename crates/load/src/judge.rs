@@ -30,7 +30,7 @@ pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: boo
     let others: Vec<Check> = ALL
         .iter()
         .filter(|listed| !made(listed.code, &checks))
-        .map(|listed| Check::does_not_apply(listed.code, "simulated: there is no host, nor data"))
+        .map(|listed| Check::does_not_apply(listed.code, "simulated: no host and no data"))
         .collect();
     checks.extend(others);
     verdict::complete(checks)
@@ -91,8 +91,8 @@ fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
     let cpu = facts.cpu;
     // An uncounted target on this host would look like another program.
     if cpu.target_cores.is_none() && spec.job.loopback {
-        let words = "the target is another process of this host: other users of the CPU cannot be \
-            told from it";
+        let words = "the target is another process of this host: its CPU use cannot be separated \
+            from that of others";
         return Check::new("H17", "nobody-else", Verdict::Unknown, words);
     }
     verdict::nobody_else(HostUse {
@@ -109,15 +109,15 @@ fn unwritten([places, changed]: [u32; 2]) -> Check {
     let check = |verdict, words| Check::new("H05", "data", verdict, words);
     match changed {
         0 => {
-            let words = "random places hold the same before and after the run; the job's reads \
-                         were not compared";
+            let words = "randomly chosen blocks hold the same data before and after the run; the \
+                job's reads were not compared";
             check(Verdict::Pass, format!("{places} {words}"))
         }
         _ => {
-            let words = "random places did not hold the same when they were read again: another \
-                         program writes them, or reads are wrong";
+            let words = "randomly chosen blocks held different data when they were read again: \
+                another program writes to them, or reads are wrong";
             check(Verdict::Warn, format!("{changed} of {places} {words}"))
-                .mend("drumfire run JOB --verify --destroy (on a volume that nobody else uses)")
+                .mend("drumfire run JOB --verify --destroy (on a volume without other users)")
         }
     }
 }
@@ -130,10 +130,10 @@ pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Op
     let wrong: u64 = found.iter().map(Recheck::wrong).sum();
     if wrong > 0 {
         let words = format!(
-            "{wrong} blocks that the run wrote do not hold that when they are read after it \
-             ({compared} were compared)"
+            "{wrong} blocks miscompare when read after the run that wrote them ({compared} were \
+            compared)"
         );
-        let mend = "drumfire run JOB --verify-only (which blocks of the volume differ)";
+        let mend = "drumfire run JOB --verify-only (lists the blocks that miscompare)";
         return Some(check(Verdict::Fail, words).mend(mend));
     }
     // Whoever reads or writes without comparing leaves some of it open.
@@ -142,7 +142,7 @@ pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Op
     };
     let is_open = before.verdict == Verdict::Unknown && spec.workers.iter().all(compares);
     (is_open && compared > 0).then(|| {
-        let words = "blocks that the run wrote were read after it, and each holds what was written";
+        let words = "blocks that the run wrote were read after it, and all hold the written data";
         check(Verdict::Pass, format!("{compared} {words}"))
     })
 }
@@ -152,8 +152,8 @@ pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Op
 fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2]>)) -> Check {
     let check = |verdict, words: &str| Check::new("H05", "data", verdict, words);
     if mismatch {
-        return check(Verdict::Fail, "a read returned data that differ from what was written")
-            .mend("drumfire run JOB --verify-only (which blocks of the volume differ)");
+        return check(Verdict::Fail, "miscompare: a read returned other data than was written")
+            .mend("drumfire run JOB --verify-only (lists the blocks that miscompare)");
     }
     let reads = |worker: &&WorkerSpec| {
         worker.workload.access.read_percent() > 0.0 || worker.workload.reads_back()
@@ -166,8 +166,8 @@ fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2
     if compared == 0 && written {
         return check(
             Verdict::Unknown,
-            "no reads during the run: the data are checked afterwards, and the exit code tells the \
-             outcome",
+            "no reads during the run: the data is checked afterwards, and the exit code is the \
+            result",
         );
     }
     let writes = spec.workers.iter().any(|worker| worker.workload.writes());
@@ -179,13 +179,13 @@ fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2
             .mend("--verify (compares each)");
     }
     if totals.read.ios == 0 {
-        return check(Verdict::Unknown, "no read completed, so no data were checked")
+        return check(Verdict::Unknown, "no read completed, so no data was checked")
             .mend("--seconds 10 or more reads");
     }
     let least = shares.iter().copied().filter(|share| *share > 0.0).fold(100.0, f64::min);
     let whose = match shares.len() - compared {
         0 => String::new(),
-        others => format!(", those of {others} other workers were not"),
+        others => format!(", those of {others} other workers were not compared"),
     };
     let words = match least >= 100.0 && whose.is_empty() {
         true => "every read was compared with the data written".to_owned(),
@@ -193,8 +193,8 @@ fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2
             format!("the reads of {compared} workers were compared and correct{whose}")
         }
         false => format!(
-            "about {least} % of the reads were compared and correct{whose}; the rest is unchecked \
-             (sample_percent = 100 compares all)"
+            "about {least} % of the reads were compared and correct{whose}; the others were not \
+            compared (sample_percent = 100 compares all)"
         ),
     };
     check(Verdict::Pass, &words)

@@ -73,8 +73,8 @@ impl Ledger {
         let bytes = (frame.words() as u64).saturating_mul(8);
         if bytes > available / 2 {
             let message = format!(
-                "verification keeps {bytes} bytes for {} blocks of {} bytes, and {available} \
-                 bytes of memory are available: verify a smaller range",
+                "verification needs {bytes} bytes of memory for {} blocks of {} bytes, and \
+                {available} are available: verify a smaller range",
                 frame.count, frame.unit
             );
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, message));
@@ -101,7 +101,7 @@ impl Ledger {
         let frame = Frame::of(workloads, geometry);
         let file = os::update(path)?;
         if file.metadata()?.len() == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is empty"));
         }
         let words = Words::in_file(&file, frame.words() + 1)?;
         Ok(Ledger::of(words, frame, seed, geometry, workloads))

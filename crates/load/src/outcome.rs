@@ -56,12 +56,16 @@ fn sentence((search, most): (DepthSearch, u32), searched: SearchedDepth) -> Stri
     let target = format!("{percent} % of the I/Os within {latency_us} us");
     match (found, goes_on) {
         (true, _) if depth >= most => {
-            format!("all {depth} I/Os in flight keep {target}: a greater depth may too")
+            format!(
+                "queue depth {depth}, the maximum of the job, meets {target}: a larger one \
+                may, too"
+            )
         }
-        (true, _) => format!("{depth} is the greatest queue depth that keeps {target}"),
-        (false, true) => format!("a depth of {depth} at the end, to keep {target}"),
+        (true, _) => format!("{depth} is the largest queue depth that meets {target}"),
+        (false, true) => format!("queue depth {depth} at the end, to meet {target}"),
         (false, false) => format!(
-            "the depth that keeps {target} was not found before the end; {depth} was tried last"
+            "the run ended before the queue depth that meets {target} was found; the last one \
+            tried was {depth}"
         ),
     }
 }

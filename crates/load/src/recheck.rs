@@ -183,7 +183,7 @@ impl Pass {
             self.start(&mut batch);
             self.lane.submit(now, &mut batch);
             if now.since(last) > PATIENCE {
-                let why = "no answer for a minute";
+                let why = "timed out after 60 s";
                 return Err(RunError::Open(format!("{}: {why}", self.result.uri)));
             }
             let soon = now + Nanos::from_millis(100);

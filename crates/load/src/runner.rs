@@ -79,7 +79,7 @@ pub enum RunError {
     #[error("{0}")]
     Open(String),
     /// A ledger cannot be kept.
-    #[error("the ledger of what was written, {path}: {error}")]
+    #[error("the ledger of writes, {path}: {error}")]
     Ledger {
         /// Its path.
         path: String,

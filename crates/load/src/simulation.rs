@@ -147,10 +147,10 @@ fn refuse(prepared: &Prepared, data: bool) -> Result<(), RunError> {
     let spec = &prepared.spec;
     let verifies = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     if !data && verifies.clone().count() > 0 {
-        return Err(RunError::Nothing("simulated storage keeps no data: remove verify"));
+        return Err(RunError::Nothing("simulated storage stores no data: remove verify"));
     }
     if verifies.clone().any(|verify| verify.fill) {
-        return Err(RunError::Nothing("simulated storage keeps no data: remove fill"));
+        return Err(RunError::Nothing("simulated storage stores no data: remove fill"));
     }
     if spec.workers.iter().any(|worker| worker.workload.until_full) {
         let why = "simulated storage never becomes full: remove until_full (fill_device)";
@@ -349,7 +349,7 @@ impl Run<'_> {
 /// Requested features that simulations lack.
 fn unlogged(spec: &RunSpec) -> Option<String> {
     let wanted = spec.workers.iter().any(|worker| worker.shift.job.is_some());
-    wanted.then(|| "simulations write no logs of single I/Os".to_owned())
+    wanted.then(|| "a simulation writes no per-I/O logs".to_owned())
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub struct MemoryLimit {
 impl std::fmt::Display for MemoryLimit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (path, limit) = (self.cgroup.display(), block::print_size(self.limit_bytes));
-        write!(f, "memory cgroup {path} limits to {limit}")
+        write!(f, "limit of the memory cgroup {path}: {limit}")
     }
 }
 
@@ -166,7 +166,7 @@ mod test {
         let cgroups = "9:name=systemd:/\n4:cpu,memory:/x\n1:cpu:/y\n0::/\n";
         let room = least(None, rooms(&tree.0, cgroups, V1_MOUNTS)).unwrap();
         assert_eq!(room.available_bytes, (64 << 20) - (4 << 20));
-        let words = "memory cgroup /x limits to 64m";
+        let words = "limit of the memory cgroup /x: 64m";
         assert_eq!(room.limit.unwrap().to_string(), words);
     }
 

@@ -24,7 +24,7 @@ pub fn is_full(errno: i32) -> bool {
 /// error.
 pub fn files_remedy(error: &Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EMFILE | libc::ENFILE) => ": raise the limit of open files (ulimit -n)",
+        Some(libc::EMFILE | libc::ENFILE) => ": raise the limit on open files (ulimit -n)",
         _ => "",
     }
 }
@@ -34,7 +34,7 @@ pub fn files_remedy(error: &Error) -> &'static str {
 pub fn address_limit_words() -> Option<String> {
     let limit = getrlimit(Resource::As).current?;
     let limit = print_size(limit >> 20 << 20);
-    Some(format!(": the addresses of this process are limited to {limit}: raise 'ulimit -v'"))
+    Some(format!(": the address space of this process is limited to {limit}: raise 'ulimit -v'"))
 }
 
 /// Whether an errno means that a file system or device is write-protected.

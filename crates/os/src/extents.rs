@@ -126,7 +126,7 @@ impl Extents {
             }
         }
         if at < end {
-            return Err(io::Error::other("more than a million extents"));
+            return Err(io::Error::other("more than 1,000,000 extents"));
         }
         found.repeated = repeated(shared);
         Ok(found)
@@ -158,7 +158,7 @@ impl Extents {
             found.written += data.end - data.start;
             at = data.end;
         }
-        Err(io::Error::other("more than a million extents"))
+        Err(io::Error::other("more than 1,000,000 extents"))
     }
 }
 

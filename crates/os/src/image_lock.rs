@@ -179,9 +179,7 @@ impl ImageLock {
     fn conflict(&self, byte: i64, own: bool) -> LockError {
         let inode = self.file.metadata().map_or(0, |about| about.ino());
         let by = match holders(inode, byte, own) {
-            names if names.is_empty() => {
-                "another process, of another user, container or host".to_owned()
-            }
+            names if names.is_empty() => "a process of another user, container or host".to_owned(),
             names => names.join(" and "),
         };
         LockError::InUse { by, writes: self.is_held(USED + 1).unwrap_or(false) }
@@ -238,7 +236,7 @@ fn holders(inode: u64, byte: i64, own: bool) -> Vec<String> {
         if texts.filter(|text| locks(text, inode, byte)).nth(skipped).is_some() {
             let words = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
             found.push(match name == this {
-                true => "this process, by another name,".to_owned(),
+                true => "this process, under another path,".to_owned(),
                 false => format!("process {name} ({})", words.trim_end()),
             });
         }
@@ -303,7 +301,7 @@ mod test {
         let image = Image::new("lock-share");
         let refused = |outcome: Result<ImageLock, LockError>| match outcome {
             Err(LockError::InUse { by, writes }) => {
-                assert_eq!(by, "this process, by another name,");
+                assert_eq!(by, "this process, under another path,");
                 writes
             }
             other => panic!("{other:?}"),

@@ -104,7 +104,10 @@ impl NewFile {
         };
         self.folder.rename(Path::new(&beside), Path::new(&name), replace).map_err(|error| {
             let left = self.folder_path.join(&beside);
-            io::Error::new(error.kind(), format!("{error}: what was written is {}", left.display()))
+            io::Error::new(
+                error.kind(),
+                format!("{error}: the data written so far is in {}", left.display()),
+            )
         })?;
         self.folder.sync()?;
         Ok(self.folder_path.join(name))
@@ -132,7 +135,7 @@ fn split(path: &Path) -> io::Result<(PathBuf, OsString)> {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             Ok((parent.unwrap_or(Path::new(".")).to_owned(), name.to_owned()))
         }
-        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file")),
+        None => Err(io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name")),
     }
 }
 

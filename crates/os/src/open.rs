@@ -60,7 +60,7 @@ impl OpenFile {
             return OpenFile::open_namespace(path, write, direct);
         }
         if !kind.is_file() && !kind.is_block_device() {
-            let message = "neither a file nor a block device";
+            let message = "not a file or a block device";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let open_with = |flags| open_as(path, write, flags);
@@ -88,7 +88,7 @@ impl OpenFile {
         let file = open_as(path, write, 0)?;
         let found = Namespace::identify(&file)?;
         if direct == Some(false) {
-            let message = "NVMe commands bypass the page cache: leave out direct=0";
+            let message = "NVMe passthrough bypasses the page cache: remove direct=0";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let (bytes, block_bytes) = (found.bytes(), 1 << found.block_shift);

@@ -112,7 +112,7 @@ impl Namespace {
         let id = unsafe { libc::ioctl(file.as_raw_fd(), NVME_IOCTL_ID) };
         let about = file.metadata()?;
         if id <= 0 {
-            let message = "neither a file nor a block device, nor an NVMe namespace (/dev/ngXnY)";
+            let message = "not a file, a block device or an NVMe namespace (/dev/ngXnY)";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let id = id as u32;
@@ -135,14 +135,12 @@ impl Namespace {
         let (metadata, block_shift) = (u16::from_le_bytes([format[0], format[1]]), format[2]);
         if metadata > 0 {
             return odd(format!(
-                "its blocks carry {metadata} bytes of metadata: format it without (nvme format \
-                 --ms=0 --lbaf=N)"
+                "its blocks have {metadata} bytes of metadata: reformat without metadata (nvme \
+                format --ms=0 --lbaf=N)"
             ));
         }
         if !(9..=16).contains(&block_shift) {
-            return odd(format!(
-                "its blocks have 2^{block_shift} bytes: 512 to 65536 bytes are supported"
-            ));
+            return odd(format!("block size 2^{block_shift} bytes: 512 to 65536 are supported"));
         }
         //= NVMe base §Identify Controller: MDTS is a power of two of pages of the least size.
         let most = match controller[77] {

@@ -77,16 +77,16 @@ pub enum OpenRingError {
     )]
     Forbidden,
     /// The kernel has no io_uring, or an old one.
-    #[error("this kernel has no io_uring that we can use: Linux 5.11 or newer is needed")]
+    #[error("the io_uring of this kernel is missing or too old: Linux 5.11 or newer is needed")]
     Missing,
     /// The ring does not support passthrough commands.
-    #[error("this kernel takes no NVMe commands through io_uring: Linux 5.19 or newer is needed")]
+    #[error("this kernel has no NVMe passthrough through io_uring: Linux 5.19 or newer is needed")]
     Commands,
     /// Too few descriptors.
-    #[error("io_uring needs more descriptors: raise 'ulimit -n'")]
+    #[error("io_uring needs more file descriptors: raise 'ulimit -n'")]
     Files,
     /// Too little memory.
-    #[error("io_uring has no memory{}", memory_remedy())]
+    #[error("not enough memory for io_uring{}", memory_remedy())]
     Memory,
     /// Anything else.
     #[error("io_uring cannot be set up: {0}")]

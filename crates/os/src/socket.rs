@@ -41,7 +41,7 @@ impl std::fmt::Display for End {
         match self {
             End::Closed => write!(f, "the peer closed the connection"),
             End::Broken(errno) => {
-                write!(f, "the connection broke: {}", io::Error::from_raw_os_error(*errno))
+                write!(f, "the connection failed: {}", io::Error::from_raw_os_error(*errno))
             }
         }
     }

@@ -396,10 +396,10 @@ mod test {
         let (a, b) = (sample::races(&[100.0, 101.0, 99.0]), sample::races(&[121.0, 120.0, 122.0]));
         let honest = compare("", &a, &b).doubted([&[], &[]]);
         assert_eq!((honest.clone(), honest.comparable), (compare("", &a, &b), true));
-        let picked = [doubt(Verdict::Warn, "repeats 2 went through before")];
+        let picked = [doubt(Verdict::Warn, "repeats 2 were measured before")];
         let found = compare("", &a, &b).doubted([&[], &picked]);
-        assert_eq!(found.doubts, ["the second side: repeats 2 went through before"]);
-        assert!(text(&found).contains("the second side: repeats 2 went through before"));
+        assert_eq!(found.doubts, ["the second side: repeats 2 were measured before"]);
+        assert!(text(&found).contains("the second side: repeats 2 were measured before"));
         assert_eq!(found.figures, honest.figures);
         let copied = [doubt(Verdict::Fail, "repeats 1, 2 are one run: same digest")];
         let found = compare("", &a, &b).doubted([&copied, &picked]);

@@ -158,7 +158,7 @@ pub(crate) fn settles(code: &str) -> &'static str {
 pub(crate) fn words(check: &Check) -> String {
     let says = |word: &str| check.evidence.contains(word);
     let words = match (check.code.as_str(), check.verdict) {
-        ("H01", Verdict::Warn) if says("goes through the page cache") => "through the page cache",
+        ("H01", Verdict::Warn) if says("uses the page cache") => "through the page cache",
         ("H01", Verdict::Warn) => "memory below the file",
         ("H02", Verdict::Warn) if says("stores nothing") => "nothing is stored",
         ("H10", Verdict::Warn) if says("the client is part of the rate") => {
@@ -173,7 +173,7 @@ pub(crate) fn words(check: &Check) -> String {
         ("H18", Verdict::Warn) if says("changes and writes") || says("changed and written") => {
             "parts of physical blocks were written"
         }
-        ("H18", Verdict::Warn | Verdict::Unknown) if says("what must be on the medium was so") => {
+        ("H18", Verdict::Warn | Verdict::Unknown) if says("half of the flushes and FUA writes") => {
             "flushes end sooner than a medium writes"
         }
         ("H15", Verdict::Warn | Verdict::Fail) if says("not scheduled for") => {
@@ -353,6 +353,20 @@ mod test {
             let check = stats::verdict::whole_sectors(&[sectors]).unwrap();
             assert_eq!(words(&check), "parts of physical blocks were written");
         }
+        let file = stats::verdict::Opened {
+            name: "disk.img".into(),
+            asked: false,
+            had: false,
+            beneath: None,
+            cache_growth_bytes: None,
+            moved_bytes: None,
+        };
+        let buffered = stats::verdict::direct_io(&[file], Vec::new());
+        assert_eq!(words(&buffered), "through the page cache");
+        let to = stats::verdict::FlushedTo::Turns;
+        let flushed = stats::verdict::Flushed { name: "sda".into(), to, p50_ns: 20_000 };
+        let flushed = stats::verdict::flushed(&[flushed]).unwrap();
+        assert_eq!(words(&flushed), "flushes end sooner than a medium writes");
     }
 
     #[test]

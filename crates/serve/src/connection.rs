@@ -116,7 +116,7 @@ impl<S: ReactorSocket> Connection<S> {
         }
         self.start_closing(now);
         self.leave();
-        self.why.get_or_insert_with(|| "an injected fault of a volume ended it".to_owned());
+        self.why.get_or_insert_with(|| "closed by an injected fault of a volume".to_owned());
     }
 
     /// Stops receiving; queued PDUs are still sent. No further I/O goes to a volume, so that a new

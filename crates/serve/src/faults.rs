@@ -124,7 +124,7 @@ fn concerns_the_server(fault: Fault, cause: Cause) -> bool {
 }
 
 fn first(name: &str, words: &str) -> String {
-    format!("volume {name}: an I/O failed: {words}")
+    format!("volume {name}: I/O failed: {words}")
 }
 
 fn more(name: &str, count: u64, words: &str) -> String {
@@ -163,7 +163,7 @@ mod test {
         }
     }
 
-    const FULL: &str = "volume a: an I/O failed: no space left: \
+    const FULL: &str = "volume a: I/O failed: no space left: \
                         ENOSPC (28)";
 
     #[test]
@@ -175,7 +175,7 @@ mod test {
             bench.note(ms, 0, Fault::NoSpace, 28);
         }
         bench.note(1000, 1, Fault::Medium, 0);
-        let other = "volume b: an I/O failed: medium error";
+        let other = "volume b: I/O failed: medium error";
         assert_eq!(bench.told(9_999), [other]);
         let rest = "volume a: 1000 more I/Os failed: no space left: ENOSPC (28)";
         assert_eq!(bench.told(10_000), [rest]);

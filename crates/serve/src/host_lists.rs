@@ -106,7 +106,12 @@ impl FromStr for Network {
 
     /// Reads an address, `10.0.0.7`, or a network, `10.0.0.0/8`.
     fn from_str(text: &str) -> Result<Network, String> {
-        let wrong = || format!("'{text}' is no address or network, such as 10.0.0.7 or 10.0.0.0/8");
+        let wrong = || {
+            format!(
+                "'{text}' is not an address or a network: write 10.0.0.7 or \
+            10.0.0.0/8"
+            )
+        };
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
             None => (text, None),

@@ -38,8 +38,12 @@ pub(crate) enum Full {
 impl std::fmt::Display for Full {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Full::All(count) => write!(f, "{count} connections already"),
-            Full::Host(count) => write!(f, "its host already has {count} connections"),
+            Full::All(count) => write!(f, "the maximum of {count} connections is reached"),
+            Full::Host(count) => write!(
+                f,
+                "the maximum of {count} connections of one host is \
+                reached"
+            ),
         }
     }
 }

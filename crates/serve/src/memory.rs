@@ -61,7 +61,7 @@ mod test {
         let error = budget(&with(Some(40 << 20)), 2).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "40m of memory are too little for this many cores: give 44m or more"
+            "40m of memory are too little for the number of cores: minimum 44m"
         );
         let small = budget(&with(Some(44 << 20)), 2).unwrap();
         assert_eq!((small.held_bytes(), small.left_bytes()), (28 << 20, 16 << 20));

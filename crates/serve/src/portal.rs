@@ -221,10 +221,10 @@ impl<R: Reactor> Portal<R> {
         };
         let Some(account) = memory::account(self.core.pool()) else {
             let limit = print_size(self.shared.budget.limit_bytes());
-            return refuse(&format!("the connections' {limit} of memory are used up"));
+            return refuse(&format!("the memory budget of {limit} for connections is exhausted"));
         };
         if let Some(slot) = self.connections.oldest_half_open(limits.half_open) {
-            self.close(slot, Some("too many connections without a login".to_owned()), now);
+            self.close(slot, Some("too many connections that have not logged in".to_owned()), now);
         }
         let local = stream.local_addr()?;
         let socket = self.core.adopt(stream)?;
@@ -303,7 +303,10 @@ impl<R: Reactor> Portal<R> {
         self.tell(notice, Some(from), now);
         for (core, mailbox) in self.shared.mailboxes.iter().enumerate() {
             if core != self.index && !mailbox.put(notice) {
-                let line = format!("the mailbox of core {core} is full: some notices are lost");
+                let line = format!(
+                    "the queue of core {core} is full: some notifications to \
+                    hosts were dropped"
+                );
                 self.shared.log.say(now, &line);
             }
         }

@@ -30,7 +30,7 @@ pub struct Server {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The port is in use.
-    #[error("{0} is in use: choose another port, or port 0 for a free one")]
+    #[error("{0} is already in use: choose another port, or 0 for any free port")]
     Taken(SocketAddr),
     /// The address cannot be listened on.
     #[error("cannot listen on {0}")]
@@ -45,7 +45,7 @@ pub enum ServeError {
     #[error(transparent)]
     Exports(#[from] NbdExportsError),
     /// Hosts are listed for an unknown subsystem.
-    #[error("hosts are listed for '{0}', but it is not served over {1}")]
+    #[error("hosts are listed for '{0}', which is not served over {1}")]
     HostsOfNothing(String, Protocol),
     /// An invalid host NQN.
     #[error("host '{0}'")]
@@ -54,11 +54,11 @@ pub enum ServeError {
     #[error("LUN 0 of '{0}' cannot be an NVMe namespace: NSIDs start at 1")]
     NamespaceZero(String),
     /// A LUN was given twice.
-    #[error("LUN {1} of target '{0}' is given twice")]
+    #[error("LUN {1} of target '{0}' is used twice")]
     DoubleLun(String, u8),
     /// The memory budget is too small for its cores.
     #[error(
-        "{bytes} of memory are too little for this many cores: give {least} or more",
+        "{bytes} of memory are too little for the number of cores: minimum {least}",
         bytes = print_size(*bytes),
         least = print_size(*least)
     )]

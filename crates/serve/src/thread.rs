@@ -73,7 +73,7 @@ pub(crate) fn start(
         }
     };
     let handle = std::thread::Builder::new().name(format!("target {cpu}")).spawn(body)?;
-    let died = |_| io::Error::other("the thread ended before it began");
+    let died = |_| io::Error::other("the thread ended during startup");
     let (id, waker) = wait.recv().map_err(died)??;
     let shared = SharedThread::new(cpu, send, waker.clone());
     Ok(Thread { id, shared, waker, handle: Some(handle) })

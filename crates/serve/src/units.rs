@@ -261,7 +261,7 @@ impl<R> Units<R> {
         }
         if !lane.is_open() {
             if now >= *give_up {
-                self.fail(index, now, "no answer in time");
+                self.fail(index, now, "timed out");
             }
             return;
         }

@@ -179,7 +179,9 @@ impl RunResult {
         let lacking = verdict::of_layout(self.schema_version).filter(|listed| lacks(listed.code));
         let unmade: Vec<Check> = match self.schema_version < EVERY_CHECK_SINCE {
             true => Vec::new(),
-            false => lacking.map(|it| Check::unknown(it.code, "not made in another run")).collect(),
+            false => lacking
+                .map(|it| Check::unknown(it.code, "not made in one of the merged runs"))
+                .collect(),
         };
         for other in checks.iter().chain(&unmade) {
             match self.checks.iter().find(|check| check.code == other.code) {
@@ -226,7 +228,7 @@ impl RunResult {
         };
         let worker = self.workers.iter().find(is_short)?;
         Some(format!(
-            "{} worked for {:.2} of {:.2} s: a moment is no repeat",
+            "{} was active for {:.2} of {:.2} s, which is too short for a repeat",
             worker.name,
             worker.seconds,
             worker.asked_seconds.unwrap_or_default(),

@@ -454,7 +454,7 @@ mod test {
         };
         let cell = |seconds| Cell { runs: vec![run(Some(10.0), seconds)], ..Cell::default() };
         assert_eq!([0.49, 0.5].map(|seconds| cell(seconds).whole_runs().count()), [0, 1]);
-        let why = "late worked for 0.49 of 10.00 s: a moment is no repeat";
+        let why = "late was active for 0.49 of 10.00 s, which is too short for a repeat";
         assert_eq!(run(Some(10.0), 0.49).failed.as_deref(), Some(why));
         // The run completed its work.
         assert_eq!(run(None, 0.01).failed, None);

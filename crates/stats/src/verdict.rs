@@ -265,7 +265,7 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
     };
     let quota = match throttled {
         Some(times) => format!("throttled {times} times"),
-        None => "throttling not known".to_owned(),
+        None => "throttling is not known".to_owned(),
     };
     let verdict = match throttled {
         _ if steal > STEAL_PERCENT => Verdict::Warn,
@@ -276,7 +276,7 @@ pub fn cpu_was_ours(steal_percent: Option<f64>, throttled: Option<u64>) -> Check
     let evidence = format!("{steal:.2} % stolen by the hypervisor (at most 1), {quota}");
     let mut made = check(verdict, evidence);
     if steal > STEAL_PERCENT {
-        made = made.mend("vmstat 1 (column st: run again in an hour that has none)");
+        made = made.mend("vmstat 1 (column st: run again when it is 0)");
     }
     if throttled.is_some_and(|times| times > 0) {
         made = made.mend("cat /proc/self/cgroup (raise cpu.max of this group and those above it)");
@@ -311,7 +311,10 @@ pub fn wire(wire: Wire) -> Check {
             "loopback: initiator and target share one host and its cores, no wire was measured"
                 .into(),
         )
-        .mend("drumfire serve --nvme-tcp 0.0.0.0:4420 … on another host, and run against that"),
+        .mend(
+            "drumfire serve --nvme-tcp 0.0.0.0:4420 … (on another host; run against that \
+            target)",
+        ),
         Wire::Network { retransmitted_percent: None } => {
             check(Verdict::Unknown, "retransmissions were not measured".into())
         }

@@ -67,7 +67,7 @@ impl Call {
         match (kind, each.filter(|each| (1..=most).contains(each))) {
             (Some(kind), Some(each)) if path.is_empty() == spins => Ok(Call { kind, each, path }),
             _ => Err(format!(
-                "call={text}: write KIND,EACH,PATH, or spin,MICROSECONDS, for at most an hour"
+                "call={text}: write KIND,EACH,PATH, or spin,MICROSECONDS with at most an hour"
             )),
         }
     }

@@ -78,8 +78,8 @@ impl Writeback {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| {
             let cause = words_of(why.1).map(|words| format!(" ({words})")).unwrap_or_default();
             self.events.say(format!(
-                "sync failed{cause}: writes since the last flush may be lost, so flushes and FUA \
-                 writes fail until it is opened again. Nothing remembers it then: check the data"
+                "sync failed{cause}: writes since the last flush may be lost. Flushes and FUA \
+                writes fail until the file is reopened, which clears this error: check the data"
             ));
             why
         });
@@ -96,7 +96,7 @@ impl FileVolume {
         let opened = OpenFile::open(&uri.path, purpose.writes(), uri.direct);
         let mut found = opened.map_err(|error| hold::cannot_open(uri, error))?;
         if !hold.is_of(&found.file) {
-            let why = "another file took its name while it was opened: try again";
+            let why = "the path was replaced by another file while it was being opened: try again";
             return Err(fail(std::io::Error::other(why)));
         }
         if uri.iopoll {
@@ -269,7 +269,7 @@ fn check_polls(uri: &FileUri, found: &OpenFile) -> Result<(), OpenError> {
     }
     let twin = os::block_twin(&uri.path).and_then(|path| std::fs::File::open(path).ok());
     let Some(device) = Device::under(twin.as_ref().unwrap_or(&found.file)) else {
-        return no("iopoll polls a block device, and this file is on none".to_owned());
+        return no("iopoll needs a file on a block device".to_owned());
     };
     match device.settings().polls {
         Some(true) => Ok(()),
@@ -406,8 +406,8 @@ const REMOVED: Cause = Cause(u32::MAX - 1);
 fn words_of(cause: Cause) -> Option<String> {
     match cause {
         Cause::NONE => None,
-        END => Some("end of file: no data there".to_owned()),
-        REMOVED => Some("the file was removed: what is written would be lost".to_owned()),
+        END => Some("read past the end of the file".to_owned()),
+        REMOVED => Some("the file was deleted: writes would be lost".to_owned()),
         cause => status_words(cause).or_else(|| Some(os::errno_words(cause.0 as i32))),
     }
 }

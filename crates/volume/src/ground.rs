@@ -202,7 +202,7 @@ impl FileGround {
     /// Allocated extents of a range. A block device has no extent map.
     pub fn extents(&self, start: u64, length: u64) -> std::io::Result<Extents> {
         if self.is_device {
-            return Err(std::io::Error::other("a block device has no map of extents"));
+            return Err(std::io::Error::other("a block device has no extent map"));
         }
         Extents::of(&self.file, start, length)
     }

@@ -35,7 +35,7 @@ pub(crate) fn claim(path: &Path, purpose: Purpose) -> Result<Option<File>, OpenE
         return Err(in_use(users.join(", ")));
     }
     let claim = OpenFile::claim(shown).map_err(|error| match error.kind() {
-        std::io::ErrorKind::ResourceBusy => in_use("somebody has claimed it".to_owned()),
+        std::io::ErrorKind::ResourceBusy => in_use("opened exclusively (O_EXCL)".to_owned()),
         _ => fail(error),
     })?;
     if purpose == Purpose::Write {
@@ -51,7 +51,7 @@ fn holds(device: &File) -> std::io::Result<String> {
     let bytes = { device }.seek(SeekFrom::End(0))?;
     let found = signature::find(bytes, |at, into| device.read_exact_at(into, at))?;
     Ok(match found.is_empty() {
-        true => "nothing that has a name here, but perhaps data".to_owned(),
+        true => "no known signature, but possibly data".to_owned(),
         false => found.join(" and "),
     })
 }

@@ -76,8 +76,8 @@ impl Hold {
                 }
                 Err(LockError::Unsupported(error)) => {
                     hold.remark = Some(format!(
-                        "{}: its file system has no locks ({error}): nothing keeps other \
-                         processes from using it meanwhile",
+                        "{}: the file system does not support locks ({error}): other processes \
+                        can use the file at the same time",
                         uri.path.display()
                     ));
                 }

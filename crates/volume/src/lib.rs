@@ -323,7 +323,8 @@ pub enum OpenError {
     },
     /// Another process uses the device.
     #[error(
-        "{path} is in use and will not be written: {by}; unmount it or end what has it open",
+        "{path} is in use and will not be written: {by}; unmount it, or stop the process that \
+        has it open",
         path = path.display()
     )]
     InUse {
@@ -334,8 +335,8 @@ pub enum OpenError {
     },
     /// Another owner has the file or device open.
     #[error(
-        "{path} is in use: {by} {does} it; end that, or add ?lock=off to its name if both may use \
-         it at once",
+        "{path} is in use: {by} {does} it; close it there, or add ?lock=off to the URI if both \
+        may use it at once",
         path = path.display(),
         does = if *writes { "writes" } else { "reads" }
     )]
@@ -352,13 +353,13 @@ pub enum OpenError {
     Profile(delay::ProfileError),
     /// A leg of a plain mirror outlives the mirror.
     #[error(
-        "mirror: {0} keeps its data when the mirror is gone, and a mirror by name remembers \
-         nothing: opened anew it would read from a leg that was left behind. Serve a mirror of \
-         ram: volumes, or drive this one with `drumfire run`"
+        "mirror: {0} outlives the mirror, but a plain mirror does not save which legs are stale: \
+        after a restart it could read from a stale leg. Serve a mirror of ram: volumes or an \
+        array:, or drive this mirror with `drumfire run`"
     )]
     Forgets(String),
     /// The volume's I/Os are metadata calls on files, which clients of a server may not make.
-    #[error("{0}: its I/Os are calls about files: drive it with `drumfire run --destroy`")]
+    #[error("{0}: metadata engine: only `drumfire run --destroy` supports it")]
     Calls(String),
     /// The legs make no array.
     #[error(transparent)]
@@ -395,7 +396,7 @@ pub enum OpenError {
     TooSmall(String, u32),
     /// Not enough memory.
     #[error(
-        "{wanted} of memory are wanted and {available} are available{why}: make the volume smaller",
+        "{wanted} of memory are needed, {available} are available{why}: make the volume smaller",
         wanted = print_size(*wanted),
         available = print_size(room.available_bytes >> 20 << 20),
         why = room.limit.as_ref().map_or(String::new(), |limit| format!(" ({limit})"))

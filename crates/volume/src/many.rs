@@ -75,7 +75,7 @@ pub fn await_open(core: &Core, lanes: &mut [Box<dyn Lane>]) -> Result<(), (usize
         }
         let Some(first) = waiting else { return Ok(()) };
         if now > give_up {
-            return Err((first, "no answer in time".to_owned()));
+            return Err((first, "timed out while connecting".to_owned()));
         }
         ready.clear();
         core.turn(Some(wake), &mut ready).map_err(|error| (first, error.to_string()))?;

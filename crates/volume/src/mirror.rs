@@ -53,7 +53,7 @@ pub(crate) fn patience(legs: &[Arc<dyn Volume>]) -> Nanos {
 pub(crate) fn number_of(numbers: &Arc<Numbers>, of: &str) -> Result<Number, OpenError> {
     numbers.take().ok_or_else(|| OpenError::Leg {
         leg: of.to_owned(),
-        why: "65,534 lanes are open, as many as a mirror has numbers for".to_owned(),
+        why: "65,534 lanes are open, the maximum of a mirror".to_owned(),
     })
 }
 

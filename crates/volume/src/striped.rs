@@ -76,7 +76,7 @@ impl Striped {
                 Ok(Striped::of(parts, stripe_bytes, geometry))
             }
             _ => {
-                let name = format!("{} volumes one behind the other", parts.len());
+                let name = format!("each of {} concatenated volumes", parts.len());
                 Err(OpenError::TooSmall(name, block_bytes))
             }
         }

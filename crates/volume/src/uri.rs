@@ -437,7 +437,7 @@ mod test {
             ("tape:1g", "unknown kind 'tape'"),
             ("ram:", "not a size"),
             ("ram:1g?block=1000", "512 or 4096"),
-            ("ram:1g?colour=red", "unknown option 'colour': there are block, fill, name"),
+            ("ram:1g?colour=red", "unknown option 'colour': one of block, fill, name"),
             ("ram:1g?blok=4k", "unknown option 'blok': did you mean 'block'?"),
             ("ram:1g?fill=1&fill=2", "'fill' is given twice"),
             ("file:x?siez=1g", "did you mean 'size'?"),
@@ -453,7 +453,7 @@ mod test {
             ("nvme+tcp://[::1]x:5/nqn.2026-11.x:d/1", "only :PORT may follow ]"),
             ("nvme+tcp://[::1]é/nqn.2026-11.x:d/1", "only :PORT may follow ]"),
             ("iscsi://h:x/iqn.2026-11.x:d/1", "not a port"),
-            ("nvme+tcp://h/nqn.2026-11.x:d/0", "1 or more"),
+            ("nvme+tcp://h/nqn.2026-11.x:d/0", "at least 1"),
             (&format!("nvme+tcp://h/{}/1", "x".repeat(224)), "subsystem name"),
             ("nvme+tcp://h//1", "subsystem name"),
             ("iscsi://[::1/iqn.2026-11.x:d/1", "']' is missing"),
@@ -484,7 +484,7 @@ mod test {
             ("ram:1g?io_timeout=3", "unknown option 'io_timeout'"),
             ("nbd:h/x", "nbd://HOST[:PORT]/EXPORT"),
             ("nbd://h/x?header-digest=1", "unknown option 'header-digest'"),
-            ("iscsi://me@h/iqn.2026-11.x:d/1", "secrets"),
+            ("iscsi://me@h/iqn.2026-11.x:d/1", "user names or passwords"),
         ] {
             let error = text.parse::<Uri>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

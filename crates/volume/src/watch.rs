@@ -42,7 +42,7 @@ pub(crate) fn watch<T: Send + Sync + 'static>(
 /// regular file: reading a pipe could block for ever.
 pub(crate) fn read_short(path: &Path, bytes_max: u64) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a plain file"));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     let mut text = String::new();
     File::open(path)?.take(bytes_max).read_to_string(&mut text)?;

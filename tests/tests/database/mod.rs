@@ -189,7 +189,7 @@ fn a_database_goes_on_while_a_leg_of_its_mirror_dies_and_comes_back() {
     // The server's user is notified at once.
     let told = || attached.stderr();
     let mut patience = Patience::new(LIMIT);
-    while !(told().contains(") left: ") && told().contains("is in again")) {
+    while !(told().contains(") left: ") && told().contains("is back in sync")) {
         assert!(patience.wait(), "nobody is told: {}", told());
     }
     // The returned leg has a complete database, too.

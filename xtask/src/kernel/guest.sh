@@ -367,7 +367,7 @@ zones_with_more_words_as_by_fio() {
 # A disk without zones says so.
 zones_are_wanted() {
     ! drumfire fio --name=a --filename=/dev/nvme0n1 --direct=1 --zonemode=zbd --rw=read \
-        --size=4m >/tmp/refused 2>&1 && grep 'say zonesize=SIZE' /tmp/refused
+        --size=4m >/tmp/refused 2>&1 && grep 'set zonesize=SIZE' /tmp/refused
 }
 
 null_disk() { insmod /modules/*-null_blk.ko nr_devices=1 gb=1 poll_queues=$1; }

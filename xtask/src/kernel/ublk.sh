@@ -59,7 +59,7 @@ is() { [ "$(queue_of $1)" = "$2" ] || { echo "$1 is $(queue_of $1)" && return 1;
 
 refuses_without_driver() {
     drumfire attach --ublk ram:16m >/tmp/refused 2>&1
-    [ $? = 1 ] && grep 'no /dev/ublk-control: modprobe ublk_drv' /tmp/refused &&
+    [ $? = 1 ] && grep '/dev/ublk-control is missing: modprobe ublk_drv' /tmp/refused &&
         [ "$(wc -l </tmp/refused)" = 1 ]
 }
 
@@ -199,7 +199,7 @@ names_are_looked_at() {
         ! drumfire detach /dev/ublkb9 2>/tmp/said.none &&
         grep 'no volume is attached there' /tmp/said.none && attach first ram:16m || return 1
     ! drumfire attach --ublk ram:16m $device 2>/tmp/said.twice &&
-        grep 'attached there already' /tmp/said.twice && detach $device && ends 0
+        grep 'already attached there' /tmp/said.twice && detach $device && ends 0
 }
 
 # Two at once, each with its own data.
@@ -254,7 +254,7 @@ killed_leaves_nothing_stuck() {
     wait $server
     ! wait $writer && grep 'error' /tmp/said.killed && await none ls -d $node || return 1
     ! drumfire attach --ublk ram:64m $node 2>/tmp/said.dead &&
-        grep 'has died: drumfire detach it' /tmp/said.dead && detach $node &&
+        grep 'process died: run .drumfire detach' /tmp/said.dead && detach $node &&
         await none ls -d /dev/ublkc* && attach again ram:64m $node && [ $device = $node ] &&
         dd if=$device of=/dev/null bs=4k count=1 iflag=direct && detach $device && ends 0
 }

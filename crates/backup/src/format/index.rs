@@ -223,19 +223,19 @@ fn check_entry(entry: &Kept, number: u32, before: &[Kept]) -> Result<(), &'stati
     }
     match &entry.kind {
         Kind::Link(to) if to.as_os_str().is_empty() || holds_zero(to) => {
-            return Err("a link to nothing");
+            return Err("a link without a destination");
         }
         Kind::Hard(to) if *to >= number || before[*to as usize].kind != Kind::File => {
-            return Err("another name of what is no file before it");
+            return Err("a hard link to an entry that is not an earlier file");
         }
         Kind::File | Kind::Volume | Kind::Absent => {}
-        _ if !entry.gaps.is_empty() => return Err("gaps without data"),
+        _ if !entry.gaps.is_empty() => return Err("gaps in an entry without data"),
         _ => {}
     }
     let mut at = 0;
     for gap in &entry.gaps {
         if gap.range.start < at || gap.range.is_empty() || gap.range.end > entry.listed_bytes {
-            return Err("gaps that overlap or lie outside");
+            return Err("gaps that overlap or are outside the file");
         }
         at = gap.range.end;
     }
@@ -252,7 +252,7 @@ fn check_tree(entries: &[Kept]) -> Result<(), String> {
             return Err(format!("the index has no folder for {}", path.display()));
         }
         if is_folder.insert(path, entry.kind == Kind::Folder).is_some() {
-            return Err(format!("the index has {} twice", path.display()));
+            return Err(format!("the index lists {} twice", path.display()));
         }
     }
     Ok(())

@@ -86,13 +86,13 @@ impl Account {
         let end = start.saturating_add(u64::from(frame.source_bytes));
         let path = entry.path.display();
         if !entry.kind.has_data() {
-            return Err(format!("{path} has no data, but a frame"));
+            return Err(format!("{path} has a frame, but no data"));
         }
         if end > entry.listed_bytes {
-            return Err(format!("{path} ends before a frame of it, at {start}"));
+            return Err(format!("{path}: its frame at {start} is past the end of the file"));
         }
         if !self.places[frame.entry as usize].claim(start..end) {
-            return Err(format!("{path} has a second frame, or a gap, at {start}"));
+            return Err(format!("{path}: its frame at {start} overlaps another frame or a gap"));
         }
         self.checked.frames += 1;
         self.checked.source_bytes += u64::from(frame.source_bytes);
@@ -117,7 +117,7 @@ impl Account {
             let ranges = places.missing(entry.listed_bytes);
             if entry.kind.has_data() && !ranges.is_empty() {
                 let bytes: u64 = ranges.iter().map(|range| range.end - range.start).sum();
-                let what = format!("{bytes} of {} bytes are not there", entry.listed_bytes);
+                let what = format!("{bytes} of {} bytes are missing", entry.listed_bytes);
                 self.tell(entry.path.display().to_string(), what, ranges);
             }
         }

@@ -55,7 +55,7 @@ impl Restored {
     /// Creates the folder.
     pub(super) fn new(into: Destination) -> Result<Restored, BackupError> {
         let fail = |error| BackupError::Place { path: into.folder.to_owned(), error };
-        let invalid = || io::Error::new(ErrorKind::InvalidInput, "the path names no folder");
+        let invalid = || io::Error::new(ErrorKind::InvalidInput, "the path has no folder name");
         let name = into.folder.file_name().ok_or_else(invalid).map_err(fail)?.to_owned();
         let parent_path = into.folder.parent().filter(|path| !path.as_os_str().is_empty());
         let parent_path = parent_path.unwrap_or(Path::new(".")).to_owned();
@@ -64,7 +64,7 @@ impl Restored {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(fail(error)),
             Ok(_) => {
-                let words = "exists, and a restore makes a new folder: give another name";
+                let words = "exists, and a restore creates a new folder: choose another name";
                 return Err(fail(io::Error::new(ErrorKind::AlreadyExists, words)));
             }
         }
@@ -143,7 +143,7 @@ impl Restored {
         let about = FileAbout::of(file)?;
         match about.kind == kind && Some(about.id) == self.made[number] {
             true => Ok(()),
-            false => Err(io::Error::other("somebody has put something else in its place")),
+            false => Err(io::Error::other("was replaced by another process")),
         }
     }
 
@@ -208,7 +208,7 @@ impl Restored {
         let (working, name) = (Path::new(&self.working), Path::new(&self.name));
         let id = |about: io::Result<FileAbout>| about.map(|about| about.id).map_err(fail);
         if id(self.parent.look(working))? != id(self.root.about())? {
-            return Err(fail(io::Error::other("somebody has put something else in its place")));
+            return Err(fail(io::Error::other("was replaced by another process")));
         }
         self.root.set_mode(self.root_mode).map_err(fail)?;
         self.parent.rename(working, name, false).map_err(fail)?;
@@ -247,11 +247,11 @@ fn begin_folder(parent: &Folder, name: &OsStr) -> io::Result<(OsString, Folder, 
         root.set_mode(0o700)?;
         let own = rustix::process::geteuid().as_raw();
         if about.uid != own || !root.names()?.is_empty() {
-            return Err(io::Error::other("somebody has put another folder in its place"));
+            return Err(io::Error::other("the folder was replaced by another process"));
         }
         return Ok((working, root, about.mode));
     }
-    let words = format!("{LEFT_MAX} incomplete restores are left beside it: delete them");
+    let words = format!("{LEFT_MAX} folders of incomplete restores are next to it: delete them");
     Err(io::Error::new(ErrorKind::AlreadyExists, words))
 }
 

@@ -35,16 +35,16 @@ const BUFFERS_MAX_BYTES: u64 = 16 << 30;
 /// `drumfire backup`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(
-    after_long_help = "Files are read as they are: stop the database, or begin its own backup \
-    mode, before.\n\
-    A file takes its name when all of it is durable: until then an older backup stays.\n\
-    A volume has room for one backup: the old one is given up when the first data of the\n\
-    sources were read, and the new one is whole when the command ends.\n\
-    Exit code 5: data differ from their checksums. 6: sources, or parts of them, could not be\n\
-    read; a backup that lacks data does not replace a whole one, but is put beside it (.partial)."
+    after_long_help = "Files are read without coordination: first stop the database, or start its \
+    own backup mode.\n\
+    A file gets its name when the whole backup is durable: until then an older backup stays.\n\
+    A volume has room for one backup: the old one is overwritten once the first data of the\n\
+    sources is read, and the new one is complete when the command ends.\n\
+    Exit code 5: data does not match its checksums. 6: sources, or parts of them, could not be\n\
+    read; an incomplete backup does not replace a complete one, but is saved next to it (.partial)."
 )]
 pub struct Args {
-    /// Folders with all that is below them, files, and volumes.
+    /// Folders with their whole content, files, and volumes.
     #[arg(value_name = "PATH|URI", required_unless_present = "from", conflicts_with = "from")]
     sources: Vec<String>,
     /// Destination: null, a new file, a device or the URI of a volume.
@@ -107,7 +107,7 @@ pub struct Args {
 enum Compress {
     /// LZ4.
     Lz4,
-    /// Nothing.
+    /// No compression.
     None,
 }
 
@@ -167,12 +167,13 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
     if let Published::Beside(path) = &published {
         let path = path.display();
         output::note(format_args!(
-            "drumfire: this backup lacks data or is damaged: {to} stays, and it is in {path}"
+            "drumfire: this backup lacks data or is damaged: {to} was not replaced, and the \
+            backup is in {path}"
         ));
     }
     let checked = match checked {
         Err(error) if error.is_stopped() => {
-            output::note("drumfire: interrupted: the backup is written, and was not verified");
+            output::note("drumfire: interrupted: the backup is complete, but not verified");
             return Ok(Exit::Interrupted);
         }
         found => found?,
@@ -200,7 +201,8 @@ fn keep(args: &Args, stop: &Stop) -> Result<Exit> {
 
 fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
     if args.owners && !rustix::process::geteuid().is_root() {
-        let words = "--owners: only root gives files to others: run it as root, or leave it out";
+        let words = "--owners: only root can set the owners of files: run it as root, or remove \
+            --owners";
         return Err(UsageError(words.to_owned()).into());
     }
     let target = match place(from)? {
@@ -216,7 +218,7 @@ fn read_back(args: &Args, from: &str, stop: &Stop) -> Result<Exit> {
         Err(BackupError::Unfinished { error, left }) if error.is_stopped() => {
             let left = left.display();
             output::note(format_args!(
-                "drumfire: interrupted: what was restored until then is in {left}"
+                "drumfire: interrupted: the files restored so far are in {left}"
             ));
             return Ok(Exit::Interrupted);
         }
@@ -265,7 +267,7 @@ fn options(args: &Args) -> Result<Options, UsageError> {
     let transfer_bytes = size("--transfer", &args.transfer, 1..=most)? as u32;
     if !transfer_bytes.is_multiple_of(TRANSFER_STEP_BYTES) {
         let text = &args.transfer;
-        return Err(UsageError(format!("--transfer {text}: a multiple of 64k, up to 16m")));
+        return Err(UsageError(format!("--transfer {text}: use a multiple of 64k, maximum 16m")));
     }
     let processors = cpu::allowed().len() as u32;
     let compressors = args.compressors.unwrap_or(processors.max(1));
@@ -279,7 +281,10 @@ fn options(args: &Args) -> Result<Options, UsageError> {
     let memory = u64::from(args.buffers) * u64::from(transfer_bytes);
     if args.buffers == 0 || memory > BUFFERS_MAX_BYTES {
         let (buffers, most) = (args.buffers, print_size(BUFFERS_MAX_BYTES));
-        return Err(UsageError(format!("--buffers {buffers}: 1 or more, up to {most} in all")));
+        return Err(UsageError(format!(
+            "--buffers {buffers}: at least 1, maximum {most} of \
+            memory in total"
+        )));
     }
     Ok(Options {
         readers: args.readers,
@@ -351,7 +356,7 @@ fn sources(args: &Args, skip: &Skip, stop: &dyn Fn() -> bool) -> Result<(Vec<Ent
     for (source, place) in places {
         match place {
             Medium::Null => {
-                return Err(UsageError(format!("{source}: null holds no data to back up")).into());
+                return Err(UsageError(format!("{source}: null has no data to back up")).into());
             }
             Medium::Path(path) => {
                 fs::metadata(&path).map_err(|error| crate::exit::of_file(source, error))?;

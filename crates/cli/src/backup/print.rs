@@ -119,7 +119,9 @@ impl Told<'_> {
         let host = &self.outcome.host;
         let busy = host.busy_percent.map_or_else(
             || "not known".to_owned(),
-            |busy| format!("{busy:.0} % busy, {:.2} of {} by this", host.own_cores, host.cores),
+            |busy| {
+                format!("{busy:.0} % busy, {:.2} of {} by this process", host.own_cores, host.cores)
+            },
         );
         match self.outcome.limit {
             Limit::Stage(stage) => {
@@ -128,13 +130,13 @@ impl Told<'_> {
                 let wanted = times.map_or(0.0, Times::processor_percent);
                 format!(
                     "limited by {stage}: its threads rarely wait for other stages; they ran or \
-                     were runnable {wanted:.0} % of the time (processors {busy})"
+                    were runnable {wanted:.0} % of the time (CPUs {busy})"
                 )
             }
-            Limit::Processors => format!("limited by processors: {busy}"),
+            Limit::Processors => format!("limited by CPUs: {busy}"),
             Limit::HandOver => format!(
                 "no stage is always busy: more --buffers, or more threads of the busiest stage, \
-                 may help (processors {busy})"
+                may help (CPUs {busy})"
             ),
         }
     }
@@ -289,12 +291,12 @@ fn verdict(found: &Checked, out: &mut Text) {
     let partial = found.partial;
     let verdict = match (found.damaged, partial, found.missing.len()) {
         (0, 0, 0) => "all data intact".to_owned(),
-        (0, 0, _) => "all data that were kept are intact".to_owned(),
+        (0, 0, _) => "all saved data is intact".to_owned(),
         (0, ..) => format!(
-            "not whole: data of {partial} sources were not read by the backup and are missing; \
-             what was kept is intact"
+            "incomplete: data of {partial} sources could not be read by the backup and is \
+            missing; the saved data is intact"
         ),
-        (damaged, ..) => format!("damaged: {damaged} parts differ from what was written"),
+        (damaged, ..) => format!("damaged: {damaged} parts differ from the written data"),
     };
     let _ = writeln!(out, "  {verdict}");
     if found.left_out > 0 {
@@ -307,7 +309,7 @@ fn verdict(found: &Checked, out: &mut Text) {
     }
     if let Some(folder) = &found.in_folder {
         let is_whole = found.damaged == 0 && partial == 0;
-        let words = if is_whole { "restored in" } else { "what can be restored is in" };
+        let words = if is_whole { "restored in" } else { "the restorable data is in" };
         let _ = writeln!(out, "  {words} {}", folder.display());
     }
 }
@@ -359,18 +361,18 @@ mod test {
         assert!(lines(&Checked::default()).ends_with("  all data intact\n"));
         let cut = lines(&missing(Fate::Shrank));
         assert!(cut.contains("  d/f: was truncated during the backup"), "{cut}");
-        assert!(cut.ends_with("  all data that were kept are intact\n"), "{cut}");
+        assert!(cut.ends_with("  all saved data is intact\n"), "{cut}");
         let unread = lines(&missing(Fate::Unreadable("input/output error".to_owned())));
         let line = "  d/f: cannot be read: input/output error; missing bytes: 20 at 10, 1 at 50\n";
         assert!(unread.contains(line), "{unread}");
-        assert!(unread.contains("not whole: data of 1 sources"), "{unread}");
+        assert!(unread.contains("incomplete: data of 1 sources"), "{unread}");
         let range = 0..9;
         let damage =
             Damage { at: "d/g".to_owned(), what: "is gone".to_owned(), ranges: vec![range] };
         let damaged = Checked { damaged: 1, damages: vec![damage], ..Checked::default() };
         let text = lines(&damaged);
         assert!(text.contains("  d/g: is gone; missing bytes: 9 at 0\n"), "{text}");
-        assert!(text.ends_with("  damaged: 1 parts differ from what was written\n"), "{text}");
+        assert!(text.ends_with("  damaged: 1 parts differ from the written data\n"), "{text}");
         for found in [missing(Fate::Vanished), damaged] {
             assert!(!lines(&found).contains("all data intact"));
         }
@@ -381,7 +383,7 @@ mod test {
         let folder = |found: Checked| lines(&Checked { in_folder: Some("x".into()), ..found });
         assert!(folder(Checked::default()).ends_with("  restored in x\n"));
         let partial = folder(missing(Fate::Changed("a link".to_owned())));
-        assert!(partial.ends_with("  what can be restored is in x\n"), "{partial}");
+        assert!(partial.ends_with("  the restorable data is in x\n"), "{partial}");
         let bits = folder(Checked { left_out: 3, ..Checked::default() });
         assert!(bits.contains("bits of 3 files were not restored: --owners"), "{bits}");
     }

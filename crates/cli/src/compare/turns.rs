@@ -21,7 +21,7 @@ use crate::{asked, output, race, run, show, signal, simulate, sweep, typed};
 /// Flags of `--run`.
 #[derive(Flags, Clone, Debug)]
 pub struct Turns {
-    /// Measure both sides first, in turn: A and B are each what follows drumfire run, in quotes, as
+    /// Measure both sides first, in turn: A and B are arguments of drumfire run in quotes, as
     /// 'job.toml' or 'ram:1g --size 4k', or whole commands, as 'race --targets 2'.
     #[arg(long)]
     pub run: bool,
@@ -29,12 +29,12 @@ pub struct Turns {
     #[arg(long, default_value_t = 6, value_name = "N", requires = "run")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
-    /// Pairs of runs of A beside itself before that: figures that differ in them are not told. None
-    /// with 0.
+    /// Pairs of control runs first, A against A: figures that differ in them are not reported. 0
+    /// makes none.
     #[arg(long, default_value_t = 3, value_name = "N", requires = "run")]
     #[arg(value_parser = clap::value_parser!(u32).range(0..=500))]
     pub control: u32,
-    /// Program that makes the runs, in place of this one; given twice, that of A and that of B.
+    /// Program that makes the runs, instead of this one; given twice, that of A and that of B.
     #[arg(long, value_name = "FILE", requires = "run")]
     pub binary: Vec<PathBuf>,
     /// Folder for the sweeps a, b and control [default: drumfire-runs/TIME-compare].
@@ -120,7 +120,7 @@ impl Progress {
 fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, Vec<String>)> {
     let mut exit = Exit::Good;
     for _ in 0..runs {
-        progress.next("control: A beside A");
+        progress.next("control: A compared with A");
         exit = exit.worse(turn.next()?);
         if exit == Exit::Interrupted {
             break;
@@ -130,7 +130,7 @@ fn control(mut turn: Turn, runs: u32, progress: &mut Progress) -> Result<(Exit, 
     turn.end()?;
     if !unkept.is_empty() {
         let figures = unkept.join(", ");
-        output::note(format_args!("drumfire: A beside A differs in {figures}"));
+        output::note(format_args!("drumfire: A compared with A differs in {figures}"));
     }
     Ok((exit, unkept))
 }
@@ -177,7 +177,7 @@ fn side(line: &str) -> Result<Side> {
     typed::within(&line, |args| {
         let (job, drive, allowed) = match args.command {
             Command::Run(run) if run.verify_only => {
-                let why = "--verify-only measures nothing that could be compared";
+                let why = "--verify-only measures nothing to compare";
                 return Err(UsageError(why.to_owned()).into());
             }
             Command::Run(run) => {
@@ -208,7 +208,7 @@ fn refuse_outputs(line: &str, drive: &Drive) -> Result<()> {
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),
         Some((flag, _)) => {
-            let why = format!("'{line}': {flag} is not for a side of a comparison");
+            let why = format!("'{line}': {flag} cannot be used in a side of a comparison");
             Err(UsageError(why).into())
         }
     }

@@ -40,19 +40,20 @@ pub struct Args {
 
 const HELP: &str = "\
 drumfire fio [options] [job options] <job files>
-  As fio: options before the first --name hold for all jobs, each --name begins one; - is stdin.
+  As in fio, options before the first --name apply to all jobs; each --name begins one.
+  - is stdin.
   --output=FILE           write the result there
   --output-format=LIST    normal, terse, json, json+; --minimal is terse
   --terse-version=N       3, 4 or 5
-  --section=NAME          only these sections of job files, may be given several times
+  --section=NAME          run only these sections of job files; can be repeated
   --readonly              refuse jobs that write
   --parse-only            read the jobs, run nothing
   --showcmd               print the jobs as command lines
-  --cmdhelp[=OPTION]      what becomes of the options of jobs: taken, ignored, differs, refused
-  --enghelp[=ENGINE]      the engines that there are
+  --cmdhelp[=OPTION]      support of job options: taken, ignored, differs, refused
+  --enghelp[=ENGINE]      list the engines
   --destroy=PATH          overwrite a device that holds data; files are overwritten as by fio
   --version, --help
-What of a job would be done otherwise than by fio is said on stderr; what is not done is refused.
+Differences from fio are printed on stderr; a job that needs an unsupported option is refused.
 ";
 
 /// Longest job from stdin, in bytes.
@@ -88,7 +89,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
         None => {}
     }
     for ignored in &line.ignored {
-        output::note(format_args!("drumfire: {ignored} changes nothing here"));
+        output::note(format_args!("drumfire: {ignored} is ignored"));
     }
     let stdin = |file: &str| file == "-" || file == "/dev/stdin";
     if let Some(file) = line.files.iter().find(|file| !stdin(file) && !Path::new(file).exists()) {
@@ -218,7 +219,10 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
     let missing = layout::missing(job, Manner::FioAnew);
     if let Some(path) = missing.keys().next().filter(|_| line.read_only) {
         let name = path.display();
-        output::note(format_args!("drumfire: {name} would be written first, against --readonly"));
+        output::note(format_args!(
+            "drumfire: {name} would be laid out first, which --readonly \
+            forbids"
+        ));
         return Ok(Exit::Jobs(1));
     }
     layout::has_room(job, Manner::FioAnew)?;
@@ -350,7 +354,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
         let kept = format!("{}.{when}.txt", group.name);
         let file = os::new_file(Path::new(&kept));
         let file = file.with_context(|| format!("cannot write {kept}"))?;
-        output::note(format_args!("drumfire: {}: runs {option}: {command}", group.name));
+        output::note(format_args!("drumfire: {}: running {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
         // A separate process group, so that the command's children end with it.
         command_of.arg("-c").arg(command).stdin(Stdio::null()).stdout(file).process_group(0);

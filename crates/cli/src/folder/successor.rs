@@ -79,7 +79,7 @@ impl Successor {
             .and_then(|folder| folder.create_folder(Path::new(&name), 0o777))
             .with_context(|| format!("cannot create the run's folder {}", now.display()))?;
         output::note(format_args!(
-            "drumfire: {} keeps its old result until the new one is there: meanwhile that is {}",
+            "drumfire: {} keeps its old result until the new one is complete; the new one is in {}",
             path.display(),
             now.display()
         ));
@@ -115,7 +115,7 @@ impl Successor {
         let home = &self.place.home;
         put(home, &apart.path).with_context(|| {
             let (home, now) = (home.display(), apart.path.display());
-            format!("cannot replace what {home} holds: the new result is in {now}")
+            format!("cannot replace the result in {home}: the new result is in {now}")
         })
     }
 }
@@ -125,7 +125,7 @@ impl Drop for Successor {
         let Some(apart) = &self.apart else { return };
         if forget(&apart.path).is_err() {
             output::note(format_args!(
-                "drumfire: {} keeps its old result: what there is of the new one is {}",
+                "drumfire: {} keeps its old result: the incomplete new one is in {}",
                 self.place.home.display(),
                 apart.path.display()
             ));

@@ -108,7 +108,12 @@ pub fn server_id(
     file.sync_all()?;
     // If several processes appended at once, all of them use the first identity.
     let after = read(open_plain(&path)?)?;
-    let id = find(&after, machine).ok_or_else(|| io::Error::other("what was written is gone"))?;
+    let id = find(&after, machine).ok_or_else(|| {
+        io::Error::other(
+            "the identity just written \
+        is missing",
+        )
+    })?;
     Ok(Kept { id, copied: lines(&before).next().is_some() })
 }
 

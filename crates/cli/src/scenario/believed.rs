@@ -12,7 +12,7 @@ pub fn believe(document: &Value) -> Result<(), String> {
     }
     let errors = document.pointer("/totals/errors").and_then(Value::as_f64);
     match errors {
-        None => return Err("its result says nothing of errors".to_owned()),
+        None => return Err("its result has no count of errors".to_owned()),
         Some(errors) if errors > 0.0 => return Err(format!("{errors:.0} I/Os failed")),
         Some(_) => {}
     }
@@ -55,7 +55,7 @@ pub fn overlap(documents: &[Value]) -> Result<(), String> {
         Some((begin, begin + one.pointer("/totals/seconds")?.as_f64()?))
     };
     let windows: Option<Vec<(f64, f64)>> = documents.iter().map(window).collect();
-    let windows = windows.ok_or("its results do not say when they were measured")?;
+    let windows = windows.ok_or("its results have no times of measurement")?;
     let first = windows.iter().fold(f64::MAX, |first, (begin, _)| first.min(*begin));
     let late = windows.iter().fold(f64::MIN, |late, (begin, _)| late.max(*begin));
     let early = windows.iter().fold(f64::MAX, |early, (_, end)| early.min(*end));
@@ -63,8 +63,8 @@ pub fn overlap(documents: &[Value]) -> Result<(), String> {
     let share = 100.0 * (early - late) / (last - first);
     if share < TOGETHER_PERCENT {
         return Err(format!(
-            "its {} processes were measured at once for {:.0} % of the time, less than \
-             {TOGETHER_PERCENT:.0} %: their rates do not add up; more --seconds help",
+            "its {} processes overlapped for {:.0} % of the time, less than \
+            {TOGETHER_PERCENT:.0} %, so their rates do not add up: increase --seconds",
             documents.len(),
             share.max(0.0)
         ));
@@ -140,7 +140,7 @@ mod test {
             believe(&bad).unwrap_err()
         };
         assert!(with("totals", json!({ "errors": 3 })).contains("3 I/Os failed"));
-        assert!(with("totals", json!({})).contains("nothing of errors"));
+        assert!(with("totals", json!({})).contains("no count of errors"));
         assert!(with("class", json!("invalid")).contains("invalid"));
         assert!(with("partial", json!("interrupted")).contains("partial"));
         let sweep = |runs: Value| believe(&json!({ "cells": [{ "folder": "1", "runs": runs }] }));

@@ -42,7 +42,7 @@ impl FromStr for Bound {
         };
         let percent = limit.strip_suffix('%');
         if row.is_none() && (percent.is_none() || !is_above) {
-            return Err(wrong("for all rows there is the difference in percent alone"));
+            return Err(wrong("a bound on all rows must be a maximum difference in percent"));
         }
         let limit = number(percent.unwrap_or(limit)).filter(|limit| limit.is_finite());
         let limit = limit.ok_or_else(|| wrong(&format!("'{}' is not a bound", &text[at + 1..])))?;
@@ -86,10 +86,10 @@ impl Bound {
         if let Some(wanted) = &self.row {
             let rows: Vec<_> = rows.filter(|(_, row)| row.id == *wanted).collect();
             if rows.is_empty() {
-                return vec![held(wanted.clone(), Kept::Missed, "there is no such row".to_owned())];
+                return vec![held(wanted.clone(), Kept::Missed, "no such row".to_owned())];
             }
             let of = |(one, row): (&Outcome, &Shown)| match self.value(row) {
-                None => held(name(one, row), Kept::Missed, "it has no figure".to_owned()),
+                None => held(name(one, row), Kept::Missed, "the row has no figure".to_owned()),
                 Some(value) => held(name(one, row), self.judge(value), self.say(value)),
             };
             return rows.into_iter().map(of).collect();
@@ -117,7 +117,7 @@ impl Bound {
 
     fn say(&self, value: f64) -> String {
         match self.is_difference {
-            true => format!("{value:.1} % from what was published"),
+            true => format!("{value:.1} % from the published figure"),
             false => format!("{value:.4}"),
         }
     }

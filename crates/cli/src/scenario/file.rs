@@ -188,8 +188,7 @@ pub fn text(name: &str) -> Result<String> {
     if !name.ends_with(".toml") {
         let names: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
         let (near, names) = (hint(name, names.iter().copied()), names.join(", "));
-        let why =
-            format!("there is no scenario '{name}'{near}: there are {names}, or name a .toml file");
+        let why = format!("unknown scenario '{name}'{near}: one of {names}, or a .toml file");
         return Err(UsageError(why).into());
     }
     read_text(name.as_ref()).map_err(|error| of_file(name, error))
@@ -225,9 +224,7 @@ impl Step {
         let filled = own.map(|word| fill(&word, portals)).map(|word| {
             let left = PORTALS.iter().find(|portal| word.contains(&portal.replace('}', "-")));
             match left {
-                Some(_) => {
-                    Err(format!("{word} names a host that is not there: {} are", self.hosts))
-                }
+                Some(_) => Err(format!("{word} names an unknown host: one of {}", self.hosts)),
                 None => Ok(word),
             }
         });
@@ -298,14 +295,14 @@ pub fn is_plain(name: &str) -> bool {
 fn check_step(step: &Step) -> Result<(), String> {
     let id = &step.id;
     if !(1..=CLIENTS_MAX).contains(&step.clients) || step.run.is_empty() {
-        return Err(format!("step '{id}': 1 to {CLIENTS_MAX} clients that run something"));
+        return Err(format!("step '{id}': needs 1 to {CLIENTS_MAX} clients and a run"));
     }
     let Step { hosts, times, .. } = step;
     if !(1..=HOSTS_MAX).contains(hosts) {
         return Err(format!("step '{id}': hosts = {hosts}: 1 to {HOSTS_MAX}"));
     }
     if (*hosts > 1 || step.wire_bits.is_some()) && step.serve.is_empty() {
-        return Err(format!("step '{id}': hosts and wire_bits want a serve"));
+        return Err(format!("step '{id}': hosts and wire_bits need serve"));
     }
     if let Some(bits) = step.wire_bits.filter(|bits| !(1e6..=1e12).contains(bits)) {
         return Err(format!("step '{id}': wire_bits = {bits}: 1e6 to 1e12 bits per second"));
@@ -316,13 +313,13 @@ fn check_step(step: &Step) -> Result<(), String> {
     let count = step.each_client.len();
     if count > 0 && count != step.clients as usize {
         return Err(format!(
-            "step '{id}': each_client has {count} sets of words for {} clients",
+            "step '{id}': each_client has {count} argument lists for {} clients",
             step.clients
         ));
     }
     let asks = |word: &&str| step.run.iter().any(|argument| argument.contains(*word));
     if let Some(word) = PORTALS.into_iter().find(asks).filter(|_| step.serve.is_empty()) {
-        return Err(format!("step '{id}': {word} without a serve that would listen there"));
+        return Err(format!("step '{id}': {word} needs serve"));
     }
     let mut drives = step.run.iter().filter(|word| word.starts_with("delay:"));
     let mut seen = BTreeSet::new();
@@ -354,15 +351,15 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         }
         if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) || row.scale <= 0.0
         {
-            return Err(format!("row '{}': published and scale are numbers beyond 0", row.id));
+            return Err(format!("row '{}': published and scale must be above 0", row.id));
         }
         if row.published.is_none() && row.modelled.is_none() {
-            return Err(format!("row '{}': neither published nor modelled", row.id));
+            return Err(format!("row '{}': needs published or modelled", row.id));
         }
         for (place, way) in [(&row.modelled, Way::Modelled), (&row.live, Way::Live)] {
             let Some(place) = place else { continue };
             if place.step.is_some() == place.verify.is_some() {
-                return Err(format!("row '{}': a figure stands in a step, or in verify", row.id));
+                return Err(format!("row '{}': a figure needs a step or verify", row.id));
             }
             for step in place.step.iter().chain(&place.over) {
                 if steps.get(step.as_str()) != Some(&way) {
@@ -413,7 +410,9 @@ mod test {
         assert!(why(&format!("{row}live={{step='no'}}")).contains("no live step 'no'"));
         assert!(why(&format!("{row}{row}")).contains("two rows are called 'r'"));
         assert!(why(&format!("{row}more=1")).contains("more"));
-        assert!(why("[[row]]\nid='r'\nfigure='f'\nunit='s'").contains("neither published nor"));
+        assert!(
+            why("[[row]]\nid='r'\nfigure='f'\nunit='s'").contains("needs published or modelled")
+        );
         let step = "[[step]]\nid='../up'\nway='live'\nrun=['race']\n";
         assert!(why(&format!("{row}{step}")).contains("'../up'"));
         let step = "[[step]]\nid='s'\nway='live'\nclients=0\nrun=['race']\n";
@@ -422,7 +421,7 @@ mod test {
             "[[step]]\nid='s'\nway='live'\nrun=['run','delay:d(ram:4m)','delay:d(ram:4m)']\n";
         assert!(why(&format!("{row}{step}")).contains("is one drive"));
         let step = "[[step]]\nid='s'\nway='live'\nrun=['run','iscsi://{iscsi}/iqn.a/1']\n";
-        assert!(why(&format!("{row}{step}")).contains("{iscsi} without a serve"));
+        assert!(why(&format!("{row}{step}")).contains("{iscsi} needs serve"));
         assert!(read("no-such").unwrap_err().to_string().contains("third-io-iris"));
     }
 
@@ -450,9 +449,9 @@ mod test {
             assert!(why(&format!("{row}{step}")).contains(said), "{wrong}");
         }
         let one = step.replace("clients=2", "clients=1");
-        assert!(why(&format!("{row}{one}")).contains("each_client has 2 sets"));
+        assert!(why(&format!("{row}{one}")).contains("each_client has 2 argument lists"));
         let bare = step.replace("serve=['--iscsi','{address}:0']\n", "");
-        assert!(why(&format!("{row}{bare}")).contains("want a serve"));
+        assert!(why(&format!("{row}{bare}")).contains("need serve"));
     }
 
     #[test]

@@ -41,25 +41,25 @@ pub struct Args {
 /// What can be done with one.
 #[derive(Subcommand, Debug)]
 pub enum Action {
-    /// Name those that come along.
+    /// List the shipped scenarios.
     List,
-    /// Print the file of one, to be copied and changed.
+    /// Print the file of a scenario, to copy and change.
     Show {
-        /// Its name.
+        /// Name of the scenario.
         name: String,
     },
-    /// Model it, do it, and lay both beside what was published.
+    /// Model and run one, and compare with published figures.
     Run(Run),
 }
 
 /// `drumfire scenario run`.
 #[derive(Flags, Debug)]
 #[command(
-    after_long_help = "Without --modelled and --live: both. Run again with the same --out, it \
-    does what is not done yet."
+    after_long_help = "Without --modelled and --live, both are run. Another run with the same \
+        --out resumes the scenario."
 )]
 pub struct Run {
-    /// Its name, a file of your own (.toml), or all.
+    /// Name of a scenario, your own file (.toml), or all.
     pub name: String,
     /// Model the original hardware.
     #[arg(long)]
@@ -73,8 +73,8 @@ pub struct Run {
     /// Folder for the results [default: drumfire-runs/TIME-scenario].
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Exit with 4 if a figure is too far from what was published, as 'modelled>5%' or 'live>20%',
-    /// or one row is beyond a bound, as 'iops-512.live<200k'; several times for several.
+    /// Exit with 4 if a figure is too far from the published one, as 'modelled>5%' or 'live>20%',
+    /// or if a row crosses a bound, as 'iops-512.live<200k'; can be repeated.
     #[arg(long, value_name = "BOUND", allow_hyphen_values = true)]
     pub fail_if: Vec<bounds::Bound>,
     #[command(flatten)]
@@ -149,7 +149,7 @@ fn run(args: &Run) -> Result<Exit> {
     let out = session.out.display();
     match exit {
         Exit::Interrupted => {
-            output::note(format_args!("drumfire: to go on: {}", again(args, &session.out)));
+            output::note(format_args!("drumfire: to resume: {}", again(args, &session.out)));
         }
         _ => output::note(format_args!("drumfire: results in {out}")),
     }
@@ -171,7 +171,7 @@ fn say_what_is_there(scenarios: &[Scenario], ways: (bool, bool), session: &Sessi
     let done = there.iter().filter(|is_there| **is_there).count();
     if done > 0 {
         let all = there.len();
-        output::note(format_args!("drumfire: {done} of {all} steps are there already"));
+        output::note(format_args!("drumfire: {done} of {all} steps already done"));
     }
 }
 

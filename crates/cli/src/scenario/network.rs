@@ -33,7 +33,7 @@ impl Network {
     /// A message names the privilege or tool that is missing.
     pub fn new(wire_bits: Option<f64>) -> Result<Network, String> {
         if !rustix::process::geteuid().is_root() {
-            return Err("network namespaces want root".to_owned());
+            return Err("network namespaces need root".to_owned());
         }
         let network = Network { initiator: Namespace::new()?, bridge: Namespace::new()? };
         let Network { initiator, bridge } = &network;

@@ -47,7 +47,7 @@ impl Client {
     /// Starts a client, behind a gate if others are to start with it.
     pub fn start(mut command: Command, gate: Option<Gate>) -> Result<Client> {
         command.arg("--json").stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start another process of this program")?;
+        let mut child = command.spawn().context("cannot start a child process")?;
         let out = child.stdout.take().expect("it was asked for");
         let words = child.stderr.take().expect("it was asked for");
         Ok(Client { child, out: gather(out), words: gather(words), gate })
@@ -111,10 +111,10 @@ impl Server {
         let mut server = Server { child, portals: BTreeMap::new() };
         let mut line = String::new();
         let out = server.child.stdout.take().expect("it was asked for");
-        BufReader::new(out).read_line(&mut line).context("cannot read what the target says")?;
-        let words = line.strip_prefix("ready").ok_or_else(|| {
-            Failed("its target ended before it was ready: stderr says why".to_owned())
-        })?;
+        BufReader::new(out).read_line(&mut line).context("cannot read the output of the target")?;
+        let words = line
+            .strip_prefix("ready")
+            .ok_or_else(|| Failed("its target ended before it was ready: see stderr".to_owned()))?;
         let portals = words.split_whitespace().filter_map(|word| word.split_once('='));
         server.portals = portals.map(|(name, at)| (name.to_owned(), at.to_owned())).collect();
         Ok(server)

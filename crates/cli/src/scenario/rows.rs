@@ -172,7 +172,7 @@ fn earlier(scenario: &Scenario, found: &Found, begun: &str) -> Vec<String> {
     }
     let say = |(run, ids): (&str, Vec<&str>)| {
         let (count, all, ids) = (ids.len(), live.len(), ids.join(", "));
-        format!("{count} of {all} live steps were done by the run of {}: {ids}", minute(run))
+        format!("{count} of {all} live steps are from the run of {}: {ids}", minute(run))
     };
     runs.into_iter().map(say).collect()
 }
@@ -206,14 +206,14 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     words.extend(match place {
         Some(place) if real.is_none() => Some(format!("live: none: {}", no_live(place, found))),
         Some(_) if is_far(live_error_percent) => Some(match apart.filter(|_| !is_far(apart)) {
-            Some(percent) => format!("live: as the model has it, {percent:+.1} % from that"),
+            Some(percent) => format!("live: agrees with the model, {percent:+.1} %"),
             None => format!("live: {}", explained(result.unwrap_or(&Value::Null))),
         }),
         None if live && row.live.is_none() => absent(row).map(|why| format!("live: none: {why}")),
         _ => None,
     });
     if real.is_some() && row.published.is_none() && live_error_percent.is_some() {
-        words.push("live: held against the model: nothing was published".to_owned());
+        words.push("live: compared with the model, as nothing was published".to_owned());
     }
     if real.is_some()
         && let Some(network) = result.and_then(|result| result["network"].as_str())
@@ -231,7 +231,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let is_scaled = |_: &&(f64, String)| row.scale != 1.0;
     let scaled = real.as_ref().filter(is_scaled).map(|(_, origin)| {
         let error = live_error_percent.map_or_else(String::new, |error| format!(": {error:+.1} %"));
-        format!("live: {origin}, held against it times {}{error}", row.scale)
+        format!("live: {origin}, compared after scaling by {}{error}", row.scale)
     });
     let reason: Vec<String> = kind.into_iter().chain(scaled).chain(words.clone()).collect();
     let (modelled, modelled_origin) = model.unzip();
@@ -278,7 +278,7 @@ fn no_model<'a>(row: &'a Row, found: &'a Found) -> &'a str {
     match step.and_then(|step| found.failed.get(step)) {
         Some(why) => why,
         None if row.modelled.is_none() && !row.why.is_empty() => &row.why,
-        None if row.modelled.is_none() => "the scenario's file names none",
+        None if row.modelled.is_none() => "the scenario file names no model",
         None => "its step did not finish, or has no such figure",
     }
 }
@@ -291,7 +291,7 @@ fn no_live(place: &FigureSource, found: &Found) -> String {
     let at = &place.at;
     match steps.find(|step| !found.results.contains_key(*step)) {
         Some(step) => format!("step {step} did not finish"),
-        None => format!("there is no number at {at} in the result of its step"),
+        None => format!("the result of its step has no number at {at}"),
     }
 }
 
@@ -314,10 +314,10 @@ fn busy(result: &Value) -> Option<f64> {
 /// Explains a deviation only by recorded observations.
 fn explained(result: &Value) -> String {
     let Some(busy) = busy(result) else {
-        return "not explained: how busy processors were was not recorded".to_owned();
+        return "not explained: CPU utilization was not recorded".to_owned();
     };
     if busy < BUSY_PERCENT {
-        return format!("not explained: processors were {busy:.0} % busy");
+        return format!("not explained: CPUs were {busy:.0} % busy");
     }
     let of = |at: &str| result.pointer(at).and_then(Value::as_f64);
     let targets = of("/cpu/target_cores");
@@ -326,12 +326,12 @@ fn explained(result: &Value) -> String {
     let ours = ours.map(|(cores, all)| 100.0 * (cores + targets.unwrap_or(0.0)) / all);
     match ours {
         Some(ours) if ours >= OWN_PERCENT => {
-            format!("processors were {busy:.0} % busy, {ours:.0} % by its {whose}")
+            format!("CPUs were {busy:.0} % busy, {ours:.0} % by its {whose}")
         }
         Some(ours) => format!(
-            "not explained: processors were {busy:.0} % busy, but only {ours:.0} % by its {whose}"
+            "not explained: CPUs were {busy:.0} % busy, but only {ours:.0} % by its {whose}"
         ),
-        None => format!("not explained: processors were {busy:.0} % busy, nobody knows with what"),
+        None => format!("not explained: CPUs were {busy:.0} % busy for an unknown reason"),
     }
 }
 
@@ -425,13 +425,15 @@ mod test {
         let both = shown(&row, &found, (true, true));
         assert_eq!((both.published, both.error_percent), (None, None));
         assert!((both.live_error_percent.unwrap() + 10.0).abs() < 1e-9);
-        assert!(both.words.contains(&"live: held against the model: nothing was published".into()));
+        assert!(
+            both.words.contains(&"live: compared with the model, as nothing was published".into())
+        );
         row.published = Some(200.0);
         let both = shown(&row, &found, (true, true));
-        assert!(both.words.contains(&"live: not explained: processors were 30 % busy".into()));
+        assert!(both.words.contains(&"live: not explained: CPUs were 30 % busy".into()));
         found.results.get_mut("s").unwrap()["model"] = json!(92.0);
         let both = shown(&row, &found, (true, true));
-        assert!(both.words.contains(&"live: as the model has it, -2.2 % from that".into()));
+        assert!(both.words.contains(&"live: agrees with the model, -2.2 %".into()));
         row.published = None;
         let alone = shown(&row, &found, (false, true));
         assert_eq!((alone.live, alone.live_error_percent), (Some(9.0), None));
@@ -450,12 +452,10 @@ mod test {
     fn a_difference_is_put_down_to_processors_only_when_they_were_busy() {
         let words = |result: Found| shown(&row(LIVE), &result, (false, true)).words;
         assert!(words(found(5.0, 97.0))[0].contains("97 % busy"));
-        assert_eq!(words(found(5.0, 60.0)), ["live: not explained: processors were 60 % busy"]);
+        assert_eq!(words(found(5.0, 60.0)), ["live: not explained: CPUs were 60 % busy"]);
         let mut others = found(5.0, 97.0);
         others.results.get_mut("s").unwrap()["cpu"]["initiator_cores"] = json!(0.1);
-        assert!(
-            words(others)[0].contains("not explained: processors were 97 % busy, but only 5 %")
-        );
+        assert!(words(others)[0].contains("not explained: CPUs were 97 % busy, but only 5 %"));
         let mut silent = found(5.0, 60.0);
         silent.results.get_mut("s").unwrap()["cpu"] = Value::Null;
         assert!(words(silent)[0].contains("was not recorded"));
@@ -473,7 +473,7 @@ mod test {
         let mut place = row(LIVE).live.unwrap();
         assert_eq!(no_live(&place, &Found::default()), "step s did not finish");
         place.at = "/totals/iopps".to_owned();
-        assert!(no_live(&place, &result).contains("at /totals/iopps in"));
+        assert!(no_live(&place, &result).contains("has no number at /totals/iopps"));
     }
 
     #[test]
@@ -500,7 +500,7 @@ mod test {
         assert_eq!(
             earlier(now),
             [format!(
-                "2 of {live} live steps were done by the run of 2026-01-01 11:30 UTC: first, drives"
+                "2 of {live} live steps are from the run of 2026-01-01 11:30 UTC: first, drives"
             )]
         );
         assert_eq!(earlier("2026-01-02T00:00:00Z").len(), 2);

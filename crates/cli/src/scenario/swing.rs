@@ -41,7 +41,8 @@ pub fn swing(documents: &[Value]) -> Option<Swing> {
     let worst = (0..seconds).min_by(|one, other| rates[*one].total_cmp(&rates[*other]))?;
     let longest = each.iter().filter_map(|one| one[worst]["max_ns"].as_f64()).fold(0.0, f64::max);
     let seen = format!(
-        "seconds have {:.2} to {:.2} of their mean; in the least one an I/O took {:.1} ms; {}",
+        "the rate of single seconds is {:.2} to {:.2} of the mean; in the slowest one an I/O \
+        took {:.1} ms; {}",
         rates[worst] / mean,
         most / mean,
         longest / 1e6,
@@ -55,14 +56,14 @@ fn host(document: &Value) -> String {
     let of = |key: &str| document["cpu"][key].as_f64();
     let share = |key: &str, what: &str| of(key).map(|percent| format!("{what} {percent:.1} %"));
     let each = [
-        share("steal_percent", "the hypervisor took"),
+        share("steal_percent", "steal"),
         share("irq_percent", "interrupts"),
         share("softirq_percent", "software interrupts"),
     ];
     let each: Vec<String> = each.into_iter().flatten().collect();
     match each.is_empty() {
-        true => "what else the host did was not recorded".to_owned(),
-        false => format!("of the processors {}", each.join(", ")),
+        true => "other load of the host was not recorded".to_owned(),
+        false => format!("CPU time: {}", each.join(", ")),
     }
 }
 
@@ -83,7 +84,7 @@ mod test {
         let found = found.unwrap();
         assert_eq!((found.seconds, found.most, found.least), (3, 1.2, 0.8));
         assert!(found.seen.contains("0.80 to 1.20"), "{}", found.seen);
-        assert!(found.seen.contains("2.0 ms; of the processors the hypervisor took 1.2 %"));
+        assert!(found.seen.contains("2.0 ms; CPU time: steal 1.2 %"));
     }
 
     #[test]

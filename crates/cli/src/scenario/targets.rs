@@ -36,7 +36,7 @@ impl Targets {
             (1, None) => (None, None),
             (hosts, wire) => match Network::new(wire) {
                 Ok(network) => {
-                    let each = format!("{hosts} hosts, each in a network namespace of its own");
+                    let each = format!("{hosts} hosts, each in its own network namespace");
                     (Some(network), Some(each))
                 }
                 Err(why) if wire.is_some() => return Err(Failed(why).into()),

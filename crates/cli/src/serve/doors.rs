@@ -27,8 +27,8 @@ pub fn lines(config: &ServeConfig) -> Vec<String> {
     let anybodys: Vec<&Export> = config.exports.iter().filter(writable).collect();
     if !shown.is_empty() && !anybodys.is_empty() {
         lines.push(format!(
-            "anybody who reaches {} may read and write {}: list hosts in a serve.toml, or serve \
-             on 127.0.0.1",
+            "any host that can connect to {} can read and write {}: list the allowed hosts in a \
+            serve.toml, or serve on 127.0.0.1",
             shown.join(", "),
             names(&anybodys)
         ));

@@ -42,7 +42,7 @@ pub fn lock(folder: &Path) -> Result<File> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
             let folder = folder.display();
-            let why = format!("{folder}: this sweep is running: wait for its end");
+            let why = format!("{folder}: this sweep is running: wait until it ends");
             Err(UsageError(why).into())
         }
         Err(TryLockError::Error(error)) => {
@@ -57,8 +57,8 @@ pub fn resume(folder: &Path) -> Result<Sweep> {
     let layout = sweep.document().schema_version;
     if layout != SCHEMA_VERSION {
         let why = format!(
-            "{} was started by another version (layout {layout}, here {SCHEMA_VERSION}) with \
-             different figures: start a new sweep with another --out",
+            "{} was started by another version (layout {layout}, this version {SCHEMA_VERSION}) \
+            with different figures: start a new sweep with another --out",
             folder.display()
         );
         return Err(UsageError(why).into());
@@ -128,8 +128,8 @@ pub fn read(folder: &Path) -> Result<SweepResult> {
         if !same {
             let (sweep, path) = (folder.join(DOCUMENT), path.display());
             let why = format!(
-                "{}: what it says of {} is not what {path} says ({says:.0} and {is:.0} IOPS, {} \
-                 and {}): the file was changed since it was made",
+                "{}: its entry for {} does not match {path} ({says:.0} and {is:.0} IOPS, {} and \
+                {}): one of them was changed after the run",
                 sweep.display(),
                 run.folder,
                 run.class.word(),

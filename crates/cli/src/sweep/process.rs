@@ -102,7 +102,7 @@ fn command(
     command.process_group(0).stdout(Stdio::null()).stderr(Stdio::piped());
     match &drive.json_lines {
         Some(path) if path.as_os_str() == "-" => {
-            let why = "--json-lines - does not go with --repeat-as process: name a file";
+            let why = "--json-lines - cannot be combined with --repeat-as process: name a file";
             return Err(UsageError(why.to_owned()).into());
         }
         Some(path) => drop(command.arg("--json-lines").arg(path)),

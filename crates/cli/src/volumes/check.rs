@@ -24,7 +24,7 @@ pub(super) fn main(uri: Uri, repair: bool, rate: Option<&str>) -> Result<Exit> {
     let rate_bytes = rate.map(parse_size).transpose();
     let rate_bytes = rate_bytes.map_err(|error| UsageError(format!("--rate: {error}")))?;
     if rate_bytes == Some(0) {
-        return Err(UsageError("--rate: 1 byte a second at least".to_owned()).into());
+        return Err(UsageError("--rate: at least 1 byte per second".to_owned()).into());
     }
     let order = CheckOrder { repairs: repair, rate_bytes, is_gentle: false };
     let mut worst = Exit::Good;
@@ -67,7 +67,7 @@ fn text(name: &str, report: &CheckReport, repairs: bool) -> Text {
     let CheckReport { at, bytes, compared_bytes, marked_bytes, .. } = *report;
     let mut lines = vec![format!("array {name}: {}", array::words_of_check(report))];
     if report.is_alone {
-        lines[0] = format!("array {name}: only one leg is in, so there is nothing to compare");
+        lines[0] = format!("array {name}: only one leg is in sync, so nothing can be compared");
     }
     if !report.has_ended {
         let (at, bytes) = (print_size(at), print_size(bytes));
@@ -75,12 +75,12 @@ fn text(name: &str, report: &CheckReport, repairs: bool) -> Text {
     }
     let rest = bytes - (compared_bytes + marked_bytes).min(bytes);
     lines.push(format!(
-        "  {compared_bytes} bytes compared, {marked_bytes} being made equal, {rest} never written"
+        "  {compared_bytes} bytes compared, {marked_bytes} being resynced, {rest} never written"
     ));
     lines.extend(report.differences.iter().map(|one| difference(one, repairs)));
     let listed: u64 = report.differences.iter().map(|one| one.len).sum();
     if listed < report.different_bytes {
-        lines.push(format!("  and {} bytes more", report.different_bytes - listed));
+        lines.push(format!("  and {} more bytes", report.different_bytes - listed));
     }
     lines.into_iter().collect()
 }

@@ -140,13 +140,17 @@ fn refused(
     match token {
         Some(token) => {
             let knows = request.token.as_ref().is_some_and(|said| token.is(said));
-            (!knows).then_some((401, "give the token: ?token=… or Authorization: Bearer …\n"))
+            (!knows).then_some((
+                401,
+                "missing or wrong token: add ?token=… or Authorization: \
+                Bearer …\n",
+            ))
         }
         // A page of another origin may have a DNS name that resolves here; its browser sends that
         // name as the host.
         None if here.ip().is_loopback() => {
             let is_own = request.host.as_deref().is_none_or(is_loopback);
-            (!is_own).then_some((403, "ask for localhost or 127.0.0.1\n"))
+            (!is_own).then_some((403, "unexpected Host header: use localhost or 127.0.0.1\n"))
         }
         None => None,
     }

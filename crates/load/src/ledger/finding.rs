@@ -93,17 +93,15 @@ impl fmt::Display for Finding {
             FindingKind::Stale { found, acknowledged } => {
                 write!(f, ", write {found} where write {acknowledged} was acknowledged")
             }
-            FindingKind::Torn => {
-                f.write_str(", a torn block: its parts belong to different writes")
-            }
-            FindingKind::Foreign => f.write_str(", a stamp of another block"),
+            FindingKind::Torn => f.write_str(", a torn block: parts of different writes"),
+            FindingKind::Foreign => f.write_str(", has the stamp of another block"),
             FindingKind::Future { found, begun } => {
-                write!(f, ", write {found} where only {begun} were begun")
+                write!(f, ", write {found} where only {begun} were submitted")
             }
             FindingKind::Misplaced { place } => {
-                write!(f, ", its stamp is that of byte {place}")
+                write!(f, ", has the stamp of byte {place}")
             }
-            FindingKind::Unstamped => f.write_str(", no run that verifies wrote it"),
+            FindingKind::Unstamped => f.write_str(", not written by a run with verification"),
             FindingKind::Differs { at, found, wanted } => {
                 write!(f, ", {found:#04x} at byte {at} where the pattern has {wanted:#04x}")
             }

@@ -98,12 +98,12 @@ impl Zoned {
         let keeps = workload.verify.is_some_and(|verify| !verify.earlier);
         let zones = State::all(found.zones, range, part, keeps);
         let Some(first) = zones.first().map(|state| state.zone) else {
-            return Err("no whole zone of the device lies in its part of the range".to_owned());
+            return Err("its part of the range contains no whole zone of the device".to_owned());
         };
         if how.zone_bytes > 0 && how.zone_bytes != first.bytes {
             return Err(format!(
-                "zones of {} bytes are asked for, and the device's have {}: say zonesize={} or \
-                 nothing",
+                "zonesize={}, but the zones of the device have {} bytes: set zonesize={} or \
+                remove it",
                 how.zone_bytes, first.bytes, first.bytes
             ));
         }
@@ -114,7 +114,7 @@ impl Zoned {
         let limit = if by_size { whole } else { limit };
         let bytes = lines.iter().map(|line| line.size_bytes).min().map_or(1, u64::from);
         if zones.iter().all(|state| state.zone.capacity < bytes) {
-            return Err(format!("an I/O of {bytes} bytes is longer than a zone"));
+            return Err(format!("I/O size {bytes} is larger than a zone"));
         }
         let limits = [how.max_open, found.max_open].into_iter().filter(|limit| *limit > 0);
         let max_open = limits.min().map_or(usize::MAX, |limit| limit as usize);

@@ -197,9 +197,7 @@ impl Clerk {
         let lost: u64 =
             self.lines.iter().map(|(_, _, line)| line.lost.load(Ordering::Relaxed)).sum();
         let lost = (lost > 0).then(|| {
-            format!(
-                "{lost} records of I/Os are missing in the logs: the disk of the logs was too slow"
-            )
+            format!("the logs lack {lost} I/O records: the disk of the logs was too slow")
         });
         let mut scribe = self.scribe.lock().unwrap_or_else(PoisonError::into_inner);
         lost.into_iter().chain(scribe.troubles()).collect()

@@ -9,10 +9,10 @@ use job::spec::{AccessError, Workload};
 pub(crate) fn check(run: &Prepared) -> Result<(), RunError> {
     let spec = &run.spec;
     if spec.workers.is_empty() || spec.cores.is_empty() {
-        return Err(RunError::Nothing("a run needs a volume and a core"));
+        return Err(RunError::Nothing("a run needs a volume and a CPU"));
     }
     if !spec.seconds.is_finite() || spec.seconds <= 0.0 {
-        return Err(RunError::Nothing("a run needs a time above 0 s"));
+        return Err(RunError::Nothing("a run needs a runtime above 0 s"));
     }
     for worker in &spec.workers {
         let cores = &worker.shift.cores;
@@ -47,8 +47,8 @@ fn check_data(run: &Prepared, workers: &[usize]) -> Result<(), RunError> {
     };
     match workloads().any(other) {
         true => conflict(
-            "where data are compared with a pattern all workers write this pattern, in I/Os of \
-             one size, and compare it",
+            "with verify by pattern, all workers of a volume must write and verify this pattern, \
+            with one I/O size",
         ),
         false => Ok(()),
     }

@@ -96,7 +96,7 @@ impl Crew {
                     return Err(RunError::Open(error));
                 }
                 Ok(News::Ended) | Err(_) => {
-                    return Err(RunError::Open("a worker thread died before it began".to_owned()));
+                    return Err(RunError::Open("a worker thread ended during startup".to_owned()));
                 }
             }
         }
@@ -257,7 +257,7 @@ mod test {
         assert_eq!((says(&pattern, &pattern), says(&pattern, &reads)), Default::default());
         let longer = Workload { access: Access::new(8192, 0.0, 0.0), ..pattern.clone() };
         for other in [&writes, &longer] {
-            assert!(says(&pattern, other).contains("all workers write this pattern"));
+            assert!(says(&pattern, other).contains("must write and verify this pattern"));
         }
     }
 }

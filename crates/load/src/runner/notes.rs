@@ -37,8 +37,8 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
     let percent = *displaced as f64 / writes.max(1) as f64 * 100.0;
     (percent >= 1.0).then(|| {
         format!(
-            "{percent:.1} % of the writes went to another offset than the pattern's: --verify \
-             never has two writes to one block in flight"
+            "{percent:.1} % of the writes were moved to another offset than that of the pattern: \
+            with --verify, two writes to one block are never in flight together"
         )
     })
 }
@@ -47,8 +47,8 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
 pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     verified.any(|verify| verify.earlier).then(|| {
-        "reads were compared with the stamps of an earlier run: a lost overwrite of one of its own \
-         blocks is not noticed"
+        "reads were compared with the stamps of an earlier run: if that run overwrote one of its \
+        own blocks and lost the overwrite, it is not detected"
             .to_owned()
     })
 }
@@ -68,18 +68,14 @@ pub(crate) fn unanswered_ios(run: &Prepared, ios: u64) -> Option<String> {
         1 => ("1 I/O was".to_owned(), "counts"),
         _ => (format!("{ios} I/Os were"), "count"),
     };
-    (ios > 0).then(|| {
-        format!("{were} not answered within {seconds} s after the end, and {count} as failed")
-    })
+    (ios > 0).then(|| format!("{were} unanswered {seconds} s after the end, and {count} as failed"))
 }
 
 /// I/Os that a hurried user did not wait for.
 pub(super) fn not_waited_for(waiting: Waiting) -> Option<String> {
     let Waiting { ios, oldest_ns } = waiting;
     let seconds = oldest_ns as f64 / 1e9;
-    (ios > 0).then(|| {
-        format!("ended before {ios} I/Os were answered, the oldest of which waited {seconds:.1} s")
-    })
+    (ios > 0).then(|| format!("ended with {ios} I/Os unanswered, the oldest for {seconds:.1} s"))
 }
 
 /// Whether a run that was to end once steady became so.

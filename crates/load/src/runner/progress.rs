@@ -249,7 +249,12 @@ impl<'a> Run<'a> {
         let after = (self.meter.read(now), opening.witness.now());
         let mut so_far = self.result(opening, &after, (true, now), DRAFT_SPANS);
         let asked_s = self.spec.seconds;
-        let cut = || format!("cut after {t_s:.1} of {asked_s} s or later: nobody ended it");
+        let cut = || {
+            format!(
+                "cut off after at least {t_s:.1} of {asked_s} s: the process ended \
+            without a result"
+            )
+        };
         so_far.partial.get_or_insert_with(cut);
         so_far.count_waiting(self.collected.oldest_ns());
         live.keep(so_far);

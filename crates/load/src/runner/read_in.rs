@@ -26,6 +26,9 @@ pub(super) fn read_in(run: &Prepared, stop: &Stop) -> Result<Option<String>, Run
     }
     Ok((bytes > 0).then(|| {
         let size = print_size(bytes);
-        format!("first, {size} of its files were read into the page cache; no figure counts that")
+        format!(
+            "{size} of its files were read into the page cache before the run; the figures \
+            do not include this"
+        )
     }))
 }

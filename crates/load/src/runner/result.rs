@@ -116,12 +116,12 @@ impl Run<'_> {
 /// What does not show of a host whose namespaces this process is not in.
 fn part_of_the_host() -> Option<String> {
     let words = |kind: &os::namespaces::Kind| match kind {
-        os::namespaces::Kind::User => "root is a user of the host",
-        os::namespaces::Kind::Pid => "processes outside do not show",
-        os::namespaces::Kind::Cgroup => "control groups above do not show",
+        os::namespaces::Kind::User => "root is an ordinary user of the host",
+        os::namespaces::Kind::Pid => "processes outside are not visible",
+        os::namespaces::Kind::Cgroup => "control groups above are not visible",
     };
     let own: Vec<&str> = os::namespaces::own().iter().map(words).collect();
-    (!own.is_empty()).then(|| format!("in namespaces of its own: {}", own.join(", ")))
+    (!own.is_empty()).then(|| format!("runs in its own namespaces: {}", own.join(", ")))
 }
 
 fn placement(run: &Prepared, taken: &[usize]) -> Placement {

@@ -144,7 +144,10 @@ impl Section {
             }
             self.stuck = if next > self.now { 0 } else { self.stuck + 1 };
             if self.stuck > STUCK {
-                return Err(RunError::Nothing("simulated I/Os take no time: add service times"));
+                return Err(RunError::Nothing(
+                    "simulated I/Os complete in no time: add service \
+                    times",
+                ));
             }
             self.now = self.now.max(next);
             storage.advance(self.now, &mut self.awake);

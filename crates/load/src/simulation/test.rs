@@ -161,7 +161,7 @@ fn what_cannot_be_simulated_is_refused() {
     assert!(error.contains("no time"), "{error}");
     let verified = Workload { verify: Some(Verify::default()), ..reads(1) };
     let error = run(&spec(1, &verified, 1.0, 0.0), 1, 99).unwrap_err().to_string();
-    assert!(error.contains("keeps no data"), "{error}");
+    assert!(error.contains("stores no data"), "{error}");
     let filling = Workload { until_full: true, ..Workload::new(Access::new(512, 0.0, 0.0), 1) };
     let error = run(&spec(1, &filling, 1.0, 0.0), 1, 99).unwrap_err().to_string();
     assert!(error.contains("remove until_full"), "{error}");
@@ -266,7 +266,7 @@ fn a_search_stands_in_no_figure_and_what_is_not_kept_ends_a_worker() {
     assert_eq!((found.workers[1].searched, found.partial), (Some(depth), None));
     assert!((found.totals.seconds - 0.1).abs() < 1e-6, "{}", found.totals.seconds);
     assert_eq!(found.totals.iops.round(), 120_000.0);
-    assert!(found.warnings[0].contains("all 6 I/Os"), "{:?}", found.warnings);
+    assert!(found.warnings[0].contains("queue depth 6"), "{:?}", found.warnings);
     // Beside one without a search it ends by itself, and its search counts.
     let mut beside = spec(2, &reads(6), 2.0, 0.0);
     beside.workers[0].workload = Arc::new(searches);

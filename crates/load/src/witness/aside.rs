@@ -53,13 +53,13 @@ impl Witness {
             Ground::Nothing => seen.unasked_for("stores nothing"),
             Ground::Memory => seen.unasked_for("memory of this process"),
             Ground::File(_) if seen.is_in_memory() => seen.unasked_for("in memory, without a disk"),
-            Ground::File(_) => seen.untold("the disk below it is not known"),
-            _ if seen.in_target_memory() => seen.unasked_for("memory of its target"),
+            Ground::File(_) => seen.untold("its disk is not known"),
+            _ if seen.in_target_memory() => seen.unasked_for("memory of the target"),
             _ if is_remote && self.has_targets => {
-                seen.untold("what is below its target, in this process, is not looked at")
+                seen.untold("storage below its target, in this process, is not examined")
             }
-            _ if is_remote => seen.unasked_for("remote, without a device of this host"),
-            _ => seen.untold("what is below it is not known"),
+            _ if is_remote => seen.unasked_for("remote, not a device of this host"),
+            _ => seen.untold("its storage is not known"),
         }
     }
 }

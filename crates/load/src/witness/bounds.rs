@@ -123,7 +123,7 @@ impl Witness {
         // The kernel reads and writes through the page cache when it likes.
         let buffered = |seen: &&super::Seen| seen.asked.buffered && !seen.is_in_memory();
         if let Some(seen) = self.volumes.iter().find(buffered) {
-            let why = "through the page cache, so others' use of its disk cannot be told";
+            let why = "uses the page cache, so other programs' use of its disk cannot be measured";
             return verdict::disks_shared(&[], seconds, vec![seen.untold(why)]);
         }
         let mut disks: BTreeMap<&str, (Shared, Vec<&str>)> = BTreeMap::new();

@@ -109,25 +109,31 @@ fn ask(
         return not(Verdict::DoesNotApply, "an emulated drive: its model has no other cache");
     }
     if parts.iter().all(|seen| seen.is_memory() || seen.is_in_memory()) {
-        return not(Verdict::DoesNotApply, "memory, or nothing at all, without a cache before it");
+        return not(Verdict::DoesNotApply, "memory or null, without a cache in front of it");
     }
     // A call of the kernel in place of a read may do anything.
     match stored(&*volume) {
         [0, _] => return not(Verdict::DoesNotApply, "stores nothing"),
         [_, 0] => {}
-        _ => return not(Verdict::Unknown, "a part of it stores nothing"),
+        _ => return not(Verdict::Unknown, "a part of the volume stores nothing"),
     }
     let is_remote = any_is_remote(&*volume);
     let most = looked(count);
     match () {
-        () if !wanted => return not(Verdict::Unknown, "no places of it were read beside the job"),
+        () if !wanted => {
+            return not(
+                Verdict::Unknown,
+                "no sample reads were made for comparison \
+            with the job",
+            );
+        }
         () if run.targets.is_some() => {
-            return not(Verdict::Unknown, "its target, in this process, served nothing before");
+            return not(Verdict::Unknown, "its target, in this process, had no earlier I/O");
         }
         () if is_remote && matches!(volume.backing(), Backing::Memory | Backing::Nothing) => {
-            return not(Verdict::Unknown, "its target says that memory answers");
+            return not(Verdict::Unknown, "its target reports memory as its storage");
         }
-        () if most == 0 => return not(Verdict::Unknown, "one of too many volumes to read them"),
+        () if most == 0 => return not(Verdict::Unknown, "too many volumes for sample reads"),
         () => {}
     }
     let geometry = volume.geometry();
@@ -141,8 +147,10 @@ fn ask(
         below: below(parts, is_remote),
         most,
         limit: Nanos(LIMIT.0 / count.max(1) as u64),
-        before: Err("not read yet".to_owned()),
-        after: Err("not read after the run, which is not over, or was cut".to_owned()),
+        before: Err("no sample reads yet".to_owned()),
+        after: Err(
+            "no sample reads after the run, which is not over, or was interrupted".to_owned()
+        ),
         name,
         volume,
         workers,
@@ -211,8 +219,7 @@ impl Cold {
             Err(_) => &[],
         };
         let timing = Timing { used, len: *len, most: *most, beside, limit, known };
-        time_reads(&*self.volume, &timing)
-            .map_err(|error| format!("its places cannot be read: {error}"))
+        time_reads(&*self.volume, &timing).map_err(|error| format!("sample reads failed: {error}"))
     }
 
     fn look(&mut self, program_ns: Option<u64>) {

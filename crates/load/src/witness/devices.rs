@@ -25,7 +25,7 @@ impl Witness {
         for (index, seen) in self.volumes.iter().enumerate() {
             let Some(file) = seen.file() else { continue };
             if file.passthrough {
-                others.push(seen.untold("passthrough commands are in no counters"));
+                others.push(seen.untold("the kernel does not count passthrough commands"));
                 continue;
             }
             let device = file.device.as_ref();

@@ -39,10 +39,10 @@ impl Seen {
     fn lender(&self, machine: &Machine) -> Lender {
         let named = |what: &str| format!("{}: {what}", self.name);
         if self.in_target_memory() {
-            return Lender::Nothing(named("memory of its target"));
+            return Lender::Nothing(named("memory of the target"));
         }
         if any_is_remote(&*self.volume) {
-            return Lender::Credits(named("behind a connection"), ARRAYS_S);
+            return Lender::Credits(named("a remote volume"), ARRAYS_S);
         }
         let emulated = self.volume.emulates().is_some();
         match &self.ground {
@@ -53,7 +53,7 @@ impl Seen {
                 Lender::Nothing(named("in memory, without a disk"))
             }
             Ground::File(file) => of_file(&self.name, file, machine),
-            _ => Lender::Credits(named("what is below it is not known"), ARRAYS_S),
+            _ => Lender::Credits(named("its storage is not known"), ARRAYS_S),
         }
     }
 }
@@ -65,7 +65,7 @@ fn of_file(name: &str, file: &FileGround, machine: &Machine) -> Lender {
     match longest {
         Some((what, lasts_s)) => Lender::Credits(format!("{name}: {what}"), lasts_s),
         None if devices.is_empty() || file.stack.hidden().is_some() => {
-            Lender::Credits(format!("{name}: what is below it is not known"), ARRAYS_S)
+            Lender::Credits(format!("{name}: its storage is not known"), ARRAYS_S)
         }
         None => Lender::Disk(format!("{name}: a disk of this host")),
     }

@@ -46,7 +46,7 @@ impl Seen {
             return Some(format!("an emulated drive ({what})"));
         }
         let file = match &self.ground {
-            Ground::Nothing => return Some("nothing at all".to_owned()),
+            Ground::Nothing => return Some("null".to_owned()),
             Ground::Memory => return Some("memory".to_owned()),
             Ground::Target(product) => {
                 let memory = if self.in_target_memory() { "memory of a target" } else { "remote" };
@@ -113,8 +113,7 @@ impl Witness {
         });
         let data: Vec<Data> = data.collect();
         let others = self.volumes.iter().filter(plain);
-        let others =
-            others.map(|seen| seen.unasked_for("keeps no data, or keeps them as they are"));
+        let others = others.map(|seen| seen.unasked_for("stores no data, or stores it unchanged"));
         verdict::content(&data, others.collect())
     }
 
@@ -217,7 +216,7 @@ impl Witness {
             return Err(seen.unasked_for("an emulated drive"));
         }
         if any_is_remote(&*seen.volume) && !seen.in_target_memory() {
-            return Err(seen.untold("what its target writes to is not known"));
+            return Err(seen.untold("the storage of its target is not known"));
         }
         let device = seen.file().filter(|_| !seen.is_in_memory());
         let device = device.and_then(|file| file.device.as_ref());
@@ -225,7 +224,7 @@ impl Witness {
         match before.settings[index].rotational {
             // The disk below a loop device has a state of its own, and so has its file.
             _ if device.has_thread() => {
-                Err(seen.untold("what is below its loop device is not looked at"))
+                Err(seen.untold("storage below its loop device is not examined"))
             }
             // A hypervisor says so of every disk.
             Some(true) if !device.is_virtual() => Err(seen.unasked_for("a rotating disk")),

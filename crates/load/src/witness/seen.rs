@@ -313,7 +313,7 @@ fn existence(
     }
     let mapped = matches!(found, Some(Existence::Mapped { exact: true, .. }));
     let known = reads && (mapped || kept.looked > 0);
-    let nothing = || Existence::Unknown("nothing of it is driven".to_owned());
+    let nothing = || Existence::Unknown("the job does not access it".to_owned());
     (found.unwrap_or_else(nothing), known.then_some(kept))
 }
 
@@ -336,7 +336,7 @@ fn existence_far(
             note(&mut kept, looked);
             (Existence::Sampled { blocks: looked.blocks, zero: looked.zero }, Some(kept))
         }
-        Err(error) => (Existence::Unknown(format!("its blocks cannot be read: {error}")), None),
+        Err(error) => (Existence::Unknown(format!("sample reads failed: {error}")), None),
     })
 }
 

@@ -20,9 +20,11 @@ impl Worker {
         let found = match (self.lane.zones(), how.zone_bytes) {
             (Some(found), _) => found,
             (None, 0) => {
-                return Err("the volume has no zones: say zonesize=SIZE for zones of our own, or \
-                            name a zoned block device (/sys/block/NAME/queue/zoned)"
-                    .to_owned());
+                return Err(
+                    "the volume has no zones: set zonesize=SIZE to emulate zones, or name \
+                    a zoned block device (/sys/block/NAME/queue/zoned)"
+                        .to_owned(),
+                );
             }
             (None, bytes) => {
                 let capacity = if how.capacity_bytes > 0 { how.capacity_bytes } else { bytes };
@@ -55,7 +57,7 @@ impl Worker {
                 }
                 if let Err((fault, cause)) = self.lane.reset_zone(&zone) {
                     let why = self.lane.words_of(cause).unwrap_or_else(|| format!("{fault:?}"));
-                    let why = format!("the zone at byte {} cannot be reset: {why}", zone.start);
+                    let why = format!("cannot reset the zone at offset {}: {why}", zone.start);
                     self.trouble = Some(Trouble::Lost(why));
                 }
             }

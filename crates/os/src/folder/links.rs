@@ -43,7 +43,7 @@ impl Place {
                 return Ok(Place { folder, name, is_magic });
             }
             if !is_trusted(&folder.about()?, &about) {
-                return Err(foreign("it is a link of another user"));
+                return Err(foreign("a symbolic link of another user"));
             }
             let to = readlinkat(&there, "", Vec::new())?;
             let (above, last) = split(Path::new(OsStr::from_bytes(to.as_bytes())))?;
@@ -56,7 +56,7 @@ impl Place {
         let follows = if self.is_magic { OFlags::empty() } else { OFlags::NOFOLLOW };
         let flags = how | follows | OFlags::CLOEXEC | OFlags::NOCTTY;
         match openat(&self.folder, &self.name, flags, Mode::from_raw_mode(FILE_MODE)) {
-            Err(Errno::LOOP) => Err(foreign("it is a link of another user")),
+            Err(Errno::LOOP) => Err(foreign("a symbolic link of another user")),
             file => Ok(file?.into()),
         }
     }
@@ -120,7 +120,10 @@ pub(super) fn walk(
             continue;
         }
         if !is_trusted(&FileAbout::of(&here)?, &about) {
-            let why = format!("{} is a link of another user: name what it leads to", way.display());
+            let why = format!(
+                "{} is a symbolic link of another user: name its destination",
+                way.display()
+            );
             return Err(foreign(&why));
         }
         way.pop();

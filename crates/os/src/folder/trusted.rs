@@ -117,13 +117,16 @@ impl Folder {
         // A fifo without a reader is not waited for.
         let file = place.open(how | OFlags::NONBLOCK).map_err(|error| {
             match error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) {
-                true => io::Error::other("nobody reads from it"),
+                true => io::Error::other("a FIFO without a reader"),
                 false => error,
             }
         })?;
         let about = FileAbout::of(&file)?;
         if about.kind == FileKind::File && about.links > 1 && !is_private(&place.folder.about()?) {
-            return Err(foreign("it has another name, and this one may be of another user"));
+            return Err(foreign(
+                "a file with several hard links, in a folder where other users \
+                can create links",
+            ));
         }
         rustix::fs::fcntl_setfl(&file, how & OFlags::APPEND)?;
         if about.kind == FileKind::File {
@@ -150,7 +153,7 @@ impl Folder {
         };
         match kind {
             FileType::RegularFile => return Ok(None),
-            FileType::BlockDevice => return Err(io::Error::other("it is a block device")),
+            FileType::BlockDevice => return Err(io::Error::other("a block device")),
             _ => {}
         }
         let file = place.open(OFlags::WRONLY)?;
@@ -274,7 +277,7 @@ pub fn trusted_place(path: &Path) -> io::Result<(Folder, OsString)> {
     let (folder, name) = Folder::trusted_parent(path)?;
     let place = Place::of(&folder, name)?;
     match place.is_magic {
-        true => Err(io::Error::other("it has no name: it is open in a process")),
+        true => Err(io::Error::other("a /proc link to an open file, which has no name of its own")),
         false => Ok((place.folder, place.name)),
     }
 }
@@ -290,7 +293,7 @@ fn not_an_image_in_use(file: &File) -> io::Result<()> {
     match ImageLock::ask_of(file) {
         Err(LockError::InUse { by, writes }) => {
             let does = if writes { "writes" } else { "reads" };
-            let why = format!("it is an image in use: {by} {does} it");
+            let why = format!("an image in use: {by} {does} it");
             Err(io::Error::new(io::ErrorKind::ResourceBusy, why))
         }
         _ => Ok(()),
@@ -365,7 +368,7 @@ mod test {
             }
             fs::hard_link(scratch.at("elsewhere/victim"), scratch.at("theirs/hard")).unwrap();
             let error = append_to(&scratch.at("theirs/hard")).unwrap_err();
-            assert!(error.to_string().contains("another name"), "{error}");
+            assert!(error.to_string().contains("hard links"), "{error}");
             fs::remove_file(scratch.at("theirs/hard")).unwrap();
         }
         for _ in 0..2 {
@@ -452,7 +455,10 @@ mod test {
         if scratch.planted("elsewhere", "theirs/out") {
             for path in ["theirs/out", "theirs/out/deep/er", "theirs/out/../elsewhere"] {
                 let error = Folder::make_trusted(&scratch.at(path)).unwrap_err();
-                assert!(error.to_string().contains("out is a link of another user"), "{error}");
+                assert!(
+                    error.to_string().contains("out is a symbolic link of another user"),
+                    "{error}"
+                );
             }
         }
         scratch.is_untouched();

@@ -116,8 +116,9 @@ fn copies(runs: &[&CellRun]) -> Option<String> {
         }
     }
     let repeats: Vec<String> = worst.iter().map(u32::to_string).collect();
-    (!worst.is_empty())
-        .then(|| format!("repeats {} are one run: same {}", repeats.join(", "), words.join(", ")))
+    (!worst.is_empty()).then(|| {
+        format!("repeats {} are copies of one run: same {}", repeats.join(", "), words.join(", "))
+    })
 }
 
 /// Returns whether the run has a source; runs of earlier versions have none.
@@ -161,7 +162,7 @@ fn by_journal(runs: &[&CellRun], journal: &Journal) -> Vec<Doubt> {
     let at = journal.counts.broken_at;
     if at > 0 {
         found.push(fails(format!(
-            "the journal was changed: line {at} does not follow the one before"
+            "the journal was edited: line {at} does not match the line before it"
         )));
     }
     let of = |is: &dyn Fn(&CellRun, Option<&Made>) -> bool| {
@@ -176,12 +177,13 @@ fn by_journal(runs: &[&CellRun], journal: &Journal) -> Vec<Doubt> {
     });
     let missing = of(&|_, made| made.is_none());
     let picked = of(&|_, made| made.is_some_and(|made| made.thrown_away > 0));
-    found.extend(exchanged.map(|which| {
-        fails(format!("another run than the journal names is there for repeats {which}"))
-    }));
+    found
+        .extend(exchanged.map(|which| {
+            fails(format!("repeats {which} are not the runs that the journal lists"))
+        }));
     found.extend(missing.map(|which| warns(format!("the journal has no repeats {which}"))));
     found.extend(picked.map(|which| {
-        warns(format!("repeats {which} went through before, and that was thrown away"))
+        warns(format!("repeats {which} were measured before, and those results were discarded"))
     }));
     found
 }
@@ -259,10 +261,10 @@ mod test {
                 *run = CellRun { repeat: run.repeat, folder, ..first.clone() };
             }
         };
-        let words = "fail: repeats 1, 2, 3 are one run: same digest, start, seed";
+        let words = "fail: repeats 1, 2, 3 are copies of one run: same digest, start, seed";
         assert_eq!(told(copy, None), [words]);
         let seed = |runs: &mut Vec<CellRun>| runs[2].source.seed = runs[0].source.seed;
-        assert_eq!(told(seed, None), ["fail: repeats 1, 3 are one run: same seed"]);
+        assert_eq!(told(seed, None), ["fail: repeats 1, 3 are copies of one run: same seed"]);
         let host = |runs: &mut Vec<CellRun>| runs[1].source.host = "other".to_owned();
         let words = "warn: repeats of 2 hosts: box, cpu, Linux, 2 cores; other";
         assert_eq!(told(host, None), [words]);
@@ -278,10 +280,10 @@ mod test {
     fn the_journal_knows_what_was_thrown_away_or_exchanged() {
         let mut all = honest();
         all.splice(0..0, [(Event::Begun, 2, ""), (Event::Ended, 2, "slow")]);
-        let words = "warn: repeats 2 went through before, and that was thrown away";
+        let words = "warn: repeats 2 were measured before, and those results were discarded";
         assert_eq!(told(|_| (), Some(&journal(&all))), [words]);
         let other = |runs: &mut Vec<CellRun>| runs[2].source.digest = "lucky".to_owned();
-        let words = "fail: another run than the journal names is there for repeats 3";
+        let words = "fail: repeats 3 are not the runs that the journal lists";
         assert_eq!(told(other, Some(&journal(&honest()))), [words]);
         let few = journal(&honest()[..4]);
         assert_eq!(told(|_| (), Some(&few)), ["warn: the journal has no repeats 3"]);

@@ -37,18 +37,20 @@ pub(super) fn amplified(parts: &[Amplified], random: bool, share: f64) -> Option
         media_bytes: sum(|part| part.media_bytes),
     };
     let factor = all.factor()?;
-    let words = format!("for each byte it wrote {factor:.2} to its media, by its own count");
+    let words = format!("write amplification {factor:.2} by the counters of the disk");
     let each: Vec<f64> = parts.iter().filter_map(|part| part.factor()).collect();
     if let ([first, .., last], true) = (&each[..], each.len() == parts.len())
         && first.max(*last) > APART * first.min(*last)
     {
-        let words =
-            format!("{words}: {first:.2} at first, {last:.2} at last, so it has not settled");
+        let words = format!(
+            "{words}: {first:.2} at the start, {last:.2} at the end, so it has not \
+                settled"
+        );
         return Some((Verdict::Warn, words));
     }
     match random && share >= WIDE && factor < FRESH {
         true => {
-            let words = format!("{words}: it moves nothing to make room, as fresh flash does");
+            let words = format!("{words}: no garbage collection yet, as on fresh flash");
             Some((Verdict::Warn, words))
         }
         false => Some((Verdict::Pass, words)),
@@ -74,12 +76,12 @@ mod test {
         let of = |factors: &[f64], random, share| amplified(&parts(factors), random, share);
         let grows = of(&[1.1, 2.4], true, 1.0).unwrap();
         assert_eq!(grows.0, Verdict::Warn);
-        assert!(grows.1.contains("1.10 at first, 2.40 at last"), "{grows:?}");
+        assert!(grows.1.contains("1.10 at the start, 2.40 at the end"), "{grows:?}");
         assert_eq!(of(&[2.4, 2.6], true, 1.0).unwrap().0, Verdict::Pass);
         assert_eq!(of(&[3.0, 2.4], true, 1.0).unwrap().0, Verdict::Warn, "it falls");
         let fresh = of(&[1.0, 1.0], true, 1.0).unwrap();
         assert_eq!(fresh.0, Verdict::Warn);
-        assert!(fresh.1.contains("as fresh flash does"), "{fresh:?}");
+        assert!(fresh.1.contains("as on fresh flash"), "{fresh:?}");
         assert_eq!(of(&[1.0], true, 1.0).unwrap().0, Verdict::Warn);
         assert_eq!(of(&[1.0, 1.0], true, 0.1).unwrap().0, Verdict::Pass, "a corner");
         assert_eq!(of(&[1.0, 1.0], false, 1.0).unwrap().0, Verdict::Pass, "in order");

@@ -53,12 +53,12 @@ impl Queue {
         let mut found = Vec::new();
         let scheduler = self.scheduler.as_deref().filter(|name| *name != "none");
         let what = match (self.is_virtual, self.rotational) {
-            (true, _) => Some("the hypervisor schedules again"),
+            (true, _) => Some("the hypervisor schedules them again"),
             (false, Some(false)) => Some("an SSD needs no scheduler"),
             (false, _) => None,
         };
         if let Some((name, what)) = scheduler.zip(what) {
-            let why = format!("scheduler {name} orders what {what}");
+            let why = format!("scheduler {name} reorders I/Os: {what}");
             found.push((why, set("scheduler", "none")));
         }
         let unflushed = asked.writes && !asked.buffered && !asked.flushes;
@@ -91,8 +91,8 @@ impl Queue {
         let percent = shares.map(|(_, counts)| counts.percent()).fold(0.0, f64::max);
         let why = || {
             format!(
-                "up to {percent:.1} % of the I/Os were merged with their neighbours (at most 2): \
-                 the device did fewer and longer ones"
+                "up to {percent:.1} % of the I/Os were merged with adjacent ones (at most 2): the \
+                device served fewer and larger I/Os"
             )
         };
         let command = || format!("echo 2 > /sys/block/{}/queue/nomerges", self.name);
@@ -105,7 +105,7 @@ impl Queue {
         let orders = self.scheduler.as_deref().is_some_and(|name| name != "none");
         let all = [
             (self.scheduler.is_none(), "scheduler"),
-            (orders && !self.is_virtual && self.rotational.is_none(), "whether it turns"),
+            (orders && !self.is_virtual && self.rotational.is_none(), "rotational"),
             (unflushed && self.volatile_cache.is_none(), "write cache"),
             (asked.most_bytes > 0 && self.most_bytes.is_none(), "longest I/O"),
             (asked.reads && asked.buffered && self.read_ahead_bytes.is_none(), "read-ahead"),
@@ -191,12 +191,15 @@ impl Disk {
         let other = self.meanwhile.as_ref().filter(|other| *other != before);
         match other.or(self.after.as_ref()) {
             Some(after) if after != before => {
-                let words =
-                    format!("changed meanwhile: {}; then {}", before.facts(), after.facts());
+                let words = format!(
+                    "settings changed during the run: {}; then {}",
+                    before.facts(),
+                    after.facts()
+                );
                 (Verdict::Fail, words)
             }
             _ if *before == (Queue { name: before.name.clone(), ..Queue::default() }) => {
-                (Verdict::Unknown, format!("{}: the system shows no settings", before.name))
+                (Verdict::Unknown, format!("{}: the kernel reports no queue settings", before.name))
             }
             _ => {
                 let (findings, untold) = (self.findings(), self.untold());
@@ -206,7 +209,7 @@ impl Disk {
                     (true, true) => Verdict::Pass,
                 };
                 let untold =
-                    (!untold.is_empty()).then(|| format!("; not shown: {}", untold.join(", ")));
+                    (!untold.is_empty()).then(|| format!("; not reported: {}", untold.join(", ")));
                 let why = findings.into_iter().map(|(why, _)| format!("; {why}")).chain(untold);
                 (verdict, before.facts() + &why.collect::<String>())
             }
@@ -238,12 +241,12 @@ impl Throttle {
     fn judge(&self) -> (Verdict, String) {
         let Throttle { file, disk, what, per_second, reached, .. } = self;
         let words =
-            format!("{file} limits this process to {per_second:.0} {what} a second on {disk}");
+            format!("{file} limits this process to {per_second:.0} {what} per second on {disk}");
         let words = match reached {
             Some(reached) if *reached >= LIMIT_SHARE * per_second => {
-                format!("{words}, and the run did {reached:.0}: the limit was measured")
+                format!("{words}, and the run reached {reached:.0}: the limit was measured")
             }
-            Some(reached) => format!("{words}; the run did {reached:.0}"),
+            Some(reached) => format!("{words}; the run reached {reached:.0}"),
             None => words,
         };
         (Verdict::Warn, words)
@@ -259,12 +262,12 @@ impl Throttle {
 /// disks of this host.
 pub fn block_layer(disks: &[Disk], limits: Option<&[Throttle]>, others: Vec<Finding>) -> Check {
     let hidden = (limits.is_none() && !disks.is_empty())
-        .then(|| (Verdict::Unknown, "limits of control groups do not show".to_owned()));
+        .then(|| (Verdict::Unknown, "limits of cgroups are not visible".to_owned()));
     let mut limits: Vec<&Throttle> = limits.into_iter().flatten().collect();
     limits.sort_by_key(|limit| !limit.is_reached());
     let judged = limits.iter().map(|limit| limit.judge()).chain(disks.iter().map(Disk::judge));
     let judged = judged.chain(hidden).chain(others);
-    let check = together("H18", "block-layer", judged, "no volume was looked at");
+    let check = together("H18", "block-layer", judged, "no volume was examined");
     let commands = disks.iter().flat_map(Disk::findings).map(|(_, command)| command);
     let commands = limits.iter().map(|limit| limit.mend.clone()).chain(commands);
     commands.fold(check, Check::mend)
@@ -343,7 +346,7 @@ mod test {
         );
         let uncounted = judge_one(Disk { merged: None, ..whole });
         assert_eq!(uncounted.verdict, Verdict::Unknown);
-        assert!(uncounted.evidence.ends_with("; not shown: merges"), "{uncounted:?}");
+        assert!(uncounted.evidence.ends_with("; not reported: merges"), "{uncounted:?}");
         for untold in [
             Queue { scheduler: None, ..silent() },
             Queue { most_bytes: None, ..silent() },
@@ -425,8 +428,8 @@ mod test {
         };
         let met = block_layer(&[], Some(&[limit(10.0), limit(45_000.0)]), Vec::new());
         assert_eq!((met.verdict, met.mend.len()), (Verdict::Warn, 1));
-        let words = "io.max limits this process to 50000 reads a second on 254:0, and the run did \
-                     45000: the limit was measured; ";
+        let words = "io.max limits this process to 50000 reads per second on 254:0, and the run \
+                     reached 45000: the limit was measured; ";
         assert!(met.evidence.contains(words), "{met:?}");
         let far = block_layer(&[Disk::default()], Some(&[limit(44_999.0)]), Vec::new());
         assert_eq!(far.verdict, Verdict::Warn);

@@ -130,8 +130,8 @@ impl Cached {
         let after = probed.after_ns.len().min(probed.after_again_ns.len());
         if first.len().min(again.len()).min(after).min(unused) < PLACES_LEAST {
             let words = format!(
-                "{} places were read in time before the run, {} of them twice, {after} after it, \
-                 and {} that it does not use (at least {PLACES_LEAST} of each)",
+                "sample reads in time: {} before the run, {} of them twice, {after} after it, \
+                and {} outside the range of the job (at least {PLACES_LEAST} of each)",
                 first.len(),
                 again.len(),
                 probed.unused_ns.as_ref().map_or(0, Vec::len),
@@ -146,7 +146,7 @@ impl Cached {
         match (verdict, self.job_is_too_fast()) {
             (Verdict::Pass, Some(finding)) => finding,
             (Verdict::Pass, None) if unknown => {
-                (Verdict::Unknown, format!("{words}; what the job's reads took is not known"))
+                (Verdict::Unknown, format!("{words}; the latency of the job's reads is not known"))
             }
             _ => (verdict, words),
         }
@@ -156,9 +156,11 @@ impl Cached {
     /// single reads show nothing: a queue makes reads slower, never faster than the medium.
     fn job_is_too_fast(&self) -> Option<Finding> {
         let (least, verdict, what) = match self.below {
-            Below::Turns => (TURN_NS, Verdict::Warn, "no disk that turns answers sooner than"),
-            Below::Solid => (SOLID_NS, Verdict::Unknown, "no disk answers sooner than"),
-            Below::Hidden => (HIDDEN_NS, Verdict::Unknown, "memory may, and hardly a disk, within"),
+            Below::Turns => (TURN_NS, Verdict::Warn, "no HDD completes a read in less than"),
+            Below::Solid => (SOLID_NS, Verdict::Unknown, "no disk completes a read in less than"),
+            Below::Hidden => {
+                (HIDDEN_NS, Verdict::Unknown, "only memory, hardly a disk, completes a read within")
+            }
             Below::Remote { .. } => return None,
         };
         match self.job {
@@ -176,12 +178,12 @@ impl Cached {
         let Split { cold_ns, again_ns, .. } = *split;
         let places = probed.first_ns.len();
         let twice = format!(
-            "of {places} random places the first read took {}, the second {}",
+            "of {places} random offsets, the first read took {}, the second {}",
             time(cold_ns),
             time(again_ns)
         );
         let Some([before, after]) = parts_held(probed, split) else {
-            let words = format!("{twice}, too unevenly to tell a cache from the medium");
+            let words = format!("{twice}, too irregular to distinguish a cache from the medium");
             return (Verdict::Unknown, words);
         };
         let held = before.part.max(after.part);
@@ -191,8 +193,8 @@ impl Cached {
             _ => [HELD_MOST[1], HELD_CERTAIN],
         };
         let words = format!(
-            "{twice}: a cache holds about {:.0} % of what is used before the run, {:.0} % after it \
-             ({} of {}; at most {:.0} %)",
+            "{twice}: a cache holds about {:.0} % of the used range before the run, {:.0} % \
+            after it ({} of {}; at most {:.0} %)",
             before.part * 100.0,
             after.part * 100.0,
             mib((self.used_bytes as f64 * held) as u64),
@@ -204,16 +206,20 @@ impl Cached {
             return (Verdict::Warn, words);
         }
         if held > most {
-            let noise = "the first and the second half of these places do not agree, or all took \
-                         longer after the run: a busy host does the same";
+            let noise = "the first and second half of these reads disagree, or all took longer \
+                after the run: a busy host has the same effect";
             return (Verdict::Unknown, format!("{words}; {noise}"));
         }
         match self.job {
             JobReads::Like { p50_ns: Some(p50) } if p50 <= before.limit_ns.min(after.limit_ns) => {
                 let half = format!("half of the job's reads took at most {}", time(p50));
                 let (verdict, like) = match agree && p50 < alone_least(probed) / ALONE_TIMES {
-                    true => (Verdict::Warn, "as what a cache holds does"),
-                    false => (Verdict::Unknown, "as what a cache holds does, or a host that rests"),
+                    true => (Verdict::Warn, "like reads from a cache"),
+                    false => (
+                        Verdict::Unknown,
+                        "like reads from a cache, or on a host without \
+                        idle states",
+                    ),
                 };
                 (verdict, format!("{half}, {like}; {words}"))
             }
@@ -231,38 +237,38 @@ impl Cached {
         }
         if once >= 2 * later && are_faster(after, first) {
             let words = format!(
-                "random places take {} before the run, others {} after it",
+                "reads of random offsets take {} before the run, of others {} after it",
                 time(once),
                 time(later)
             );
             let [slow, fast] = [lower(first), upper(after)];
             return match slow as f64 >= WELL_APART * fast as f64 {
-                true => (Verdict::Warn, format!("{words}: a cache holds them now")),
+                true => (Verdict::Warn, format!("{words}: a cache now holds them")),
                 false => (
                     Verdict::Unknown,
-                    format!("{words}: a cache holds them now, or the host was busier before"),
+                    format!("{words}: a cache now holds them, or the host was busier before"),
                 ),
             };
         }
         match self.job {
             JobReads::Like { p50_ns: Some(p50) } if p50 < once / ALONE_TIMES => {
                 let words = format!(
-                    "half of the job's reads took at most {}, one of random places takes {}: a \
-                     cache holds what the job reads",
+                    "half of the job's reads took at most {}, a read of a random offset takes \
+                    {}: a cache serves the job's reads",
                     time(p50),
                     time(once)
                 );
                 return match p50 < alone_least(probed) / ALONE_TIMES {
                     true => (Verdict::Warn, words),
-                    false => (Verdict::Unknown, format!("{words}, or single reads waited")),
+                    false => (Verdict::Unknown, format!("{words}, or single reads were delayed")),
                 };
             }
             _ => {}
         }
         let again = median(&probed.again_ns);
         let words = format!(
-            "of {} random places the first read took {}, the second {}, others after the run {}: \
-             no cache shows",
+            "of {} random offsets, the first read took {}, the second {}, others after the run \
+            {}: no sign of a cache",
             first.len(),
             time(once),
             time(again),
@@ -273,8 +279,8 @@ impl Cached {
         let is_hidden = [first, &probed.again_ns, after].iter().any(|all| is_uneven(all));
         match verdict {
             Verdict::Pass if is_hidden => {
-                let noise = "reads of one kind differ by more than a cache makes them: the host is \
-                             too busy to tell";
+                let noise = "reads of the same kind differ more than the effect of a cache: the \
+                    host is too busy to tell";
                 (Verdict::Unknown, format!("{words}; {noise}"))
             }
             _ => (verdict, words),
@@ -287,34 +293,35 @@ impl Cached {
         match self.below {
             Below::Turns if medium_ns < TURN_NS => {
                 let least = time(TURN_NS);
-                (Verdict::Warn, format!("{words}; no disk that turns answers within {least}"))
+                (Verdict::Warn, format!("{words}; no HDD completes a read within {least}"))
             }
-            Below::Solid if medium_ns < SOLID_NS => {
-                faster(&format!("within {} memory answers, no disk does", time(SOLID_NS)))
-            }
+            Below::Solid if medium_ns < SOLID_NS => faster(&format!(
+                "only memory completes a read within {}, not a disk",
+                time(SOLID_NS)
+            )),
             Below::Hidden if medium_ns < HIDDEN_NS => faster(&format!(
-                "memory may answer within {}: which medium this is only its host knows",
+                "memory may complete a read within {}: only the host of this disk knows its medium",
                 time(HIDDEN_NS)
             )),
             Below::Remote { wire_ns: Some(wire), program_ns: Some(program) } => {
                 let slow = program.max(PROGRAM_LEAST_NS) as f64 * PROGRAMS;
                 let memory = wire + slow as u64 + FLASH_NS;
                 let parts = format!(
-                    "memory behind this connection may answer within {} (round trip {}, a program \
-                     of this host answers in {})",
+                    "memory of a target may complete a read within {} over this connection \
+                    (round trip {}, a program of this host replies in {})",
                     time(memory),
                     time(wire),
                     time(program)
                 );
                 match medium_ns < memory {
                     true => faster(&format!(
-                        "{parts}: a fast array looks like a cache; a slower medium, or a volume \
-                         larger than the target's memory, would tell"
+                        "{parts}: a fast array looks like a cache; test a slower medium, or a \
+                        volume larger than the memory of the target"
                     )),
                     false => (Verdict::Pass, format!("{words}; {parts}")),
                 }
             }
-            Below::Remote { .. } => faster("the round trip of its connection is not known"),
+            Below::Remote { .. } => faster("the round-trip time of its connection is not known"),
             Below::Turns | Below::Solid | Below::Hidden => (Verdict::Pass, words),
         }
     }
@@ -345,7 +352,7 @@ fn others_are_slower(used: &[u64], unused: &[u64]) -> Option<Finding> {
         return None;
     }
     let words = format!(
-        "places that the job uses take {}, others {}: a cache holds the former",
+        "reads of offsets that the job uses take {}, of others {}: a cache holds the former",
         time(median(used)),
         time(median(unused))
     );
@@ -370,9 +377,9 @@ pub(super) fn time(ns: u64) -> String {
 /// job.
 pub fn cache(volumes: &[Cached], others: Vec<Finding>) -> Check {
     let judged = volumes.iter().map(Cached::judge).chain(others);
-    let check = together("H25", "cache", judged, "no volume was looked at");
+    let check = together("H25", "cache", judged, "no volume was examined");
     match check.verdict {
-        Verdict::Warn => check.mend("a larger volume or range: five times what the cache holds"),
+        Verdict::Warn => check.mend("a larger volume or range: five times the size of the cache"),
         _ => check,
     }
 }

@@ -36,12 +36,12 @@ pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
             .mend("--ceiling (measures it after the run)");
     };
     if !(iops.is_finite() && ceiling.iops.is_finite() && ceiling.iops > 0.0) {
-        return check(Verdict::Unknown, format!("nothing was done on {}", ceiling.against));
+        return check(Verdict::Unknown, format!("no I/O completed on {}", ceiling.against));
     }
     let share = iops / ceiling.iops;
     let (verdict, word) = match () {
         () if share >= ALL_SHARE && !ceiling.at_least => (Verdict::Fail, "generator-bound: "),
-        () if share > CEILING_SHARE => (Verdict::Warn, "perhaps generator-bound: "),
+        () if share > CEILING_SHARE => (Verdict::Warn, "possibly generator-bound: "),
         () => (Verdict::Pass, ""),
     };
     let evidence = format!(

@@ -51,14 +51,14 @@ pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
         return fewer.judge();
     }
     if *cores == 0 {
-        return check(Verdict::Unknown, "no CPU of the workers is known".to_owned());
+        return check(Verdict::Unknown, "the CPUs of the workers are not known".to_owned());
     }
     let busy_words = match busy {
         Some(busy) => format!("{busy:.2} of {cores} CPUs were busy"),
-        None => "how busy CPUs were is not known".to_owned(),
+        None => "the CPU utilization is not known".to_owned(),
     };
     if !client.may_bound() {
-        return check(Verdict::Pass, format!("{busy_words}: half of them would do"));
+        return check(Verdict::Pass, format!("{busy_words}: half of them would be enough"));
     }
     let share = iops / ceiling.iops;
     match *cores {
@@ -72,7 +72,10 @@ pub fn client(iops: f64, ceiling: &Ceiling, client: &Client) -> Check {
             check(Verdict::Pass, words)
         }
         _ => {
-            let words = format!("{busy_words}: whether the rate holds with half is not known");
+            let words = format!(
+                "{busy_words}: whether the rate holds with half of them is not \
+                known"
+            );
             check(Verdict::Unknown, words)
                 .mend("the same job without --verify, or on one CPU (--cores 0)")
         }
@@ -85,7 +88,7 @@ impl FewerCores {
         let FewerCores { cores, iops, control_iops, seconds } = self;
         let share = iops / control_iops;
         if !(share.is_finite() && control_iops.is_finite() && *control_iops > 0.0) {
-            let words = format!("nothing was done on {cores} of the CPUs");
+            let words = format!("no I/O completed on {cores} of the CPUs");
             return check(Verdict::Unknown, words);
         }
         let words = format!(
@@ -96,7 +99,7 @@ impl FewerCores {
         match share >= HOLDS_SHARE {
             true => check(Verdict::Pass, words),
             false => check(Verdict::Warn, format!("the client is part of the rate: {words}"))
-                .mend("--workers N on more --cores, until the rate stays as it is"),
+                .mend("--workers N on more --cores, until the rate no longer rises"),
         }
     }
 }

@@ -24,11 +24,11 @@ pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
     let longest = workers.iter().max_by(|a, b| away(a).total_cmp(&away(b)));
     let longest = longest.filter(|worker| workers.len() > 1 && away(worker) > 0.0);
     let longest = longest.map_or(String::new(), |worker| {
-        format!(", {} the longest with {:.2} s", worker.name, away(&worker))
+        format!(", {} the longest, {:.2} s", worker.name, away(&worker))
     });
     let written = match totals.write.ios {
         0 => "",
-        _ => "; the I/Os include writes: a restarted target with data in memory has lost them",
+        _ => "; the I/Os include writes: a restarted target with a RAM volume has lost them",
     };
     let evidence = format!(
         "{} connections lost, {} made again, {} attempts failed; {:.2} s without one, {percent:.1} \
@@ -40,7 +40,7 @@ pub fn connections(totals: &Totals, workers: &[WorkerResult]) -> Check {
     );
     let made = check(verdict, evidence)
         .mend("ss -tin (retransmissions, round trips; see the target's log for the reason)");
-    if written.is_empty() { made } else { made.mend("--verify (compares what was written)") }
+    if written.is_empty() { made } else { made.mend("--verify (compares the written data)") }
 }
 
 #[cfg(test)]
@@ -77,7 +77,7 @@ mod test {
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
         assert!(check.evidence.contains("1 connections lost, 1 made again, 3 attempts failed"));
         assert!(check.evidence.contains("1.25 s without one, 6.2 %"), "{check:?}");
-        assert!(check.evidence.contains("b the longest with 1.25 s"), "{check:?}");
+        assert!(check.evidence.contains("b the longest, 1.25 s"), "{check:?}");
         // Data of a target in memory.
         let check = judge(once, 5);
         assert!(check.evidence.contains("has lost them"), "{check:?}");

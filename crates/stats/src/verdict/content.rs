@@ -73,10 +73,10 @@ impl Kept {
         let much = |bytes: u64| bytes as f64 > KEPT_SHARE * self.bytes as f64;
         let mut found = Vec::new();
         if much(self.compressed) {
-            found.push(format!("its file system keeps {} compressed", mib(self.compressed)));
+            found.push(format!("its file system stores {} compressed", mib(self.compressed)));
         }
         if much(self.repeated) {
-            let words = "lie where other parts of it lie: the device holds them once";
+            let words = "share blocks with other parts of the file: the device stores them once";
             found.push(format!("{} of {} {words}", mib(self.repeated), mib(self.bytes)));
         }
         if self.alike > 0 && f64::from(self.alike) >= ALIKE_SHARE * f64::from(self.looked) {
@@ -93,19 +93,19 @@ impl Data {
         let written = self.written.iter().flat_map(Reducible::findings);
         let found: Vec<String> = written.chain(self.read.iter().flat_map(Kept::findings)).collect();
         if !found.is_empty() {
-            let words = "storage may move and keep less than counted";
+            let words = "storage may transfer and store less than counted";
             return (Verdict::Warn, format!("{name}: {}: {words}", found.join(", ")));
         }
         let (verdict, words) = match (self.written, self.read) {
             (_, None) if self.reads => {
-                (Verdict::Unknown, "how the data read are stored is not known")
+                (Verdict::Unknown, "the stored form of the data read is not known")
             }
             (Some(_), _) => (Verdict::Pass, "writes are neither compressible nor duplicates"),
             (None, Some(kept)) if kept.bytes > 0 => {
                 (Verdict::Pass, "reads are neither compressed nor shared")
             }
             (None, Some(_)) => (Verdict::Pass, "no two sampled blocks are equal"),
-            (None, None) => (Verdict::DoesNotApply, "no data are read or written"),
+            (None, None) => (Verdict::DoesNotApply, "no data is read or written"),
         };
         (verdict, format!("{name}: {words}"))
     }
@@ -114,7 +114,7 @@ impl Data {
 /// H04: the data cannot be reduced. `others` are findings for volumes that store data unchanged.
 pub fn content(volumes: &[Data], others: Vec<Finding>) -> Check {
     let judged = volumes.iter().map(Data::judge).chain(others);
-    together("H04", "content", judged, "no volume was looked at")
+    together("H04", "content", judged, "no volume was examined")
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ pub struct Level {
 }
 
 /// Meaning of a difference between the two counts.
-const MORE: &str = "more than requested: other users, or read-ahead";
+const MORE: &str = "more than requested: I/O of other users, or read-ahead";
 const LESS: &str = "less than requested: a layer above the device answered";
 const CACHED: &str = "less than requested: the page cache answered; ?direct=1 bypasses it, and \
     end_flush flushes writes to the device";
@@ -68,7 +68,7 @@ impl Counted {
         }
         let mut why = Vec::new();
         if account.is_none() {
-            why.push("what this process moved is not known".to_owned());
+            why.push("the I/O of this process is not known".to_owned());
         }
         why.extend(self.hidden.as_deref().filter(|_| !self.memory).map(hidden));
         match why.is_empty() {
@@ -98,7 +98,7 @@ impl Counted {
             }
             let share = seen as f64 / issued as f64;
             words.push(format!(
-                "{way} {} of {} that were asked ({:.1} %)",
+                "{way} {} of {} requested ({:.1} %)",
                 mib(seen),
                 mib(issued),
                 share * 100.0
@@ -131,7 +131,7 @@ impl Counted {
     fn conserved(&self, level: &Level) -> Finding {
         let Level { name, moved } = level;
         let Some(moved) = moved else {
-            return (Verdict::Unknown, format!("; below it {name} has no counters"));
+            return (Verdict::Unknown, format!("; the lower device {name} has no counters"));
         };
         let mut found = (Verdict::Pass, String::new());
         for (index, way) in WAYS.into_iter().enumerate() {
@@ -146,8 +146,8 @@ impl Counted {
             };
             let percent = seen as f64 / issued as f64 * 100.0;
             let words = format!(
-                "; below it {name} {way} {} of them ({percent:.1} %; at least 98 %): a layer \
-                 above answered",
+                "; the lower device {name} {way} {} of them ({percent:.1} %; at least 98 %): a \
+                layer above it answered",
                 mib(seen)
             );
             found = (found.0.worse(verdict), found.1 + &words);
@@ -211,10 +211,10 @@ impl Account {
             });
             let percent = had as f64 / asked.max(1) as f64 * 100.0;
             let (had, asked) = (mib(had), mib(asked));
-            words.push(format!("{word} {had} of {asked} that were asked ({percent:.1} %)"));
+            words.push(format!("{word} {had} of {asked} requested ({percent:.1} %)"));
         }
         if words.is_empty() {
-            words.push("asked nothing of it".to_owned());
+            words.push("requested no I/O".to_owned());
         }
         let why = match verdict {
             Verdict::Pass => "",
@@ -223,7 +223,13 @@ impl Account {
         };
         let words = words.join(", ");
         let name = &counted.name;
-        (verdict, format!("{name} has no counters; by its account this process {words}{why}"))
+        (
+            verdict,
+            format!(
+                "{name} has no counters; by its own I/O accounting this process \
+            {words}{why}"
+            ),
+        )
     }
 }
 
@@ -238,9 +244,13 @@ pub fn counters_agree(
 ) -> Check {
     let account = process.map(|had| Account::of(devices, had, |_| true));
     let judged = devices.iter().map(|one| one.judge(account)).chain(others);
-    let mut check = together("H03", "device-counters", judged, "no volume was looked at");
+    let mut check = together("H03", "device-counters", judged, "no volume was examined");
     if let Some([read, written]) = process.filter(|_| !devices.is_empty()) {
-        let words = format!("; this process fetched {} and stored {}", mib(read), mib(written));
+        let words = format!(
+            "; I/O accounting of this process: {} read, {} written",
+            mib(read),
+            mib(written)
+        );
         check.evidence.push_str(&words);
         // I/O of others may hide in the device's counters that ours is missing.
         let direct = Account::of(devices, [read, written], |one| one.direct);

@@ -42,12 +42,13 @@ struct Fall {
 pub fn burst_credits(seconds: &[Second], driven_s: f64, lenders: &[Lender]) -> Check {
     let fall = fall(seconds);
     let judged = lenders.iter().map(|lender| lender.judge(fall, driven_s));
-    let check = together("H26", "burst-credits", judged, "no volume was looked at");
+    let check = together("H26", "burst-credits", judged, "no volume was examined");
     match (check.verdict, needed_s(lenders)) {
         (Verdict::Warn, _) => {
             let at_s = fall.map_or(0.0, |fall| fall.at_s).ceil();
             check.mend(format!(
-                "drumfire run … --ramp {at_s:.0} # spends what is lent before the window begins"
+                "drumfire run … --ramp {at_s:.0} # uses up the burst credits before the measured \
+                window"
             ))
         }
         (Verdict::Unknown, Some(needed_s)) => {
@@ -80,14 +81,14 @@ impl Lender {
         let needed_s = lasts_s * REFILL;
         if driven_s >= needed_s {
             let words = format!(
-                "{words}: no fall in {driven_s:.0} s; credits that last {lasts_s:.0} s would have \
-                 ended"
+                "{words}: no drop in {driven_s:.0} s; burst credits for {lasts_s:.0} s would have \
+                run out"
             );
             return (Verdict::Pass, words);
         }
         let words = format!(
-            "{words}, whose bursts last up to {lasts_s:.0} s: {driven_s:.0} s do not show what \
-             rate is left after (at least {needed_s:.0})"
+            "{words}, with bursts of up to {lasts_s:.0} s: {driven_s:.0} s are too short to show \
+            the rate after a burst (at least {needed_s:.0})"
         );
         (Verdict::Unknown, words)
     }
@@ -97,8 +98,8 @@ impl Fall {
     fn words(self) -> String {
         let [before, after] = self.rates;
         format!(
-            "the rate fell from {before:.0} to {after:.0} IOPS after {:.0} s and stayed there, as \
-             where burst credits, or a cache, run out",
+            "the rate dropped from {before:.0} to {after:.0} IOPS after {:.0} s and stayed \
+            there, as when burst credits or a cache are exhausted",
             self.at_s
         )
     }

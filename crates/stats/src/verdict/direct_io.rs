@@ -50,7 +50,7 @@ impl Opened {
                 return (Verdict::Warn, format!("{name}: {words} ({what})"));
             }
             Some(Beneath::Cached(disk)) => {
-                let words = "O_DIRECT, but below it the page cache keeps the file of";
+                let words = "O_DIRECT, but a lower layer caches in the page cache the file of";
                 return (Verdict::Warn, format!("{name}: {words} {disk}"));
             }
             Some(Beneath::Hidden(_)) | None => {}
@@ -83,14 +83,14 @@ impl Opened {
 
 /// Returns the words for a layer below which nothing can be followed.
 pub(super) fn hidden(layer: &str) -> String {
-    format!("below {layer} nothing can be followed: it may be memory")
+    format!("the layers below {layer} are not visible: it may be memory")
 }
 
 /// H01: I/O bypasses the page cache if the job requests it. `others` are findings for volumes that
 /// are no files.
 pub fn direct_io(files: &[Opened], others: Vec<Finding>) -> Check {
     let judged = files.iter().map(Opened::judge).chain(others);
-    let check = together("H01", "direct-io", judged, "no volume was looked at");
+    let check = together("H01", "direct-io", judged, "no volume was examined");
     let disks = files.iter().filter(|file| file.had).filter_map(|file| match &file.beneath {
         Some(Beneath::Cached(disk)) => Some(disk),
         _ => None,
@@ -153,7 +153,7 @@ mod test {
         assert_eq!(hidden.verdict, Verdict::Unknown);
         assert!(
             hidden.evidence.ends_with(
-                "below loop7 on /memfd:x (deleted) nothing can be followed: it may be memory"
+                "the layers below loop7 on /memfd:x (deleted) are not visible: it may be memory"
             ),
             "{hidden:?}"
         );

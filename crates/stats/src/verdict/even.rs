@@ -74,17 +74,15 @@ pub fn even(peers: &[Peer]) -> Check {
     };
     let words: Vec<String> = findings.into_iter().map(|(_, words)| words).collect();
     check(verdict, words.join("; "))
-        .mend("--seconds 30 --ramp 10 (a worker without I/Os then is not just a late starter)")
-        .mend(
-            "--outstanding 1 (fewer I/Os in flight: is it the volume or the queue in front of it?)",
-        )
+        .mend("--seconds 30 --ramp 10 (excludes workers that only start late)")
+        .mend("--outstanding 1 (fewer I/Os in flight separate the volume from its queue)")
 }
 
 /// Returns the workers that did nothing, if it is unknown whether they should have.
 fn quiet(peers: &[Peer]) -> Option<String> {
     let mut quiet = peers.iter().filter(|peer| peer.is_quiet());
     let (first, more) = (quiet.next()?, quiet.count());
-    let words = "completed no I/O, which their own plans may allow";
+    let words = "completed no I/O, which their settings may allow";
     Some(format!("{} of {} workers ({}) {words}", more + 1, peers.len(), first.name))
 }
 
@@ -102,8 +100,8 @@ fn short_at_other_times(judged: &[&Peer]) -> Option<String> {
             done < LEAST_SHARE * expected && !by_chance
         })?;
         Some(format!(
-            "{} did {:.0} IOPS, others of the same load {fair:.0} at other times: whether it had \
-             its part is not known",
+            "{} did {:.0} IOPS, others with the same load {fair:.0} at other times: it is not \
+            known whether it had its share",
             short.name,
             short.rate(),
         ))
@@ -163,10 +161,10 @@ impl<'a> Found<'a> {
     fn starved(&self, peers: &[Peer]) -> Option<(Verdict, String)> {
         let first = self.starved.first()?;
         let verdict = if self.sure { Verdict::Fail } else { Verdict::Warn };
-        let few = if self.sure { "" } else { " (with so few I/Os this may be chance)" };
+        let few = if self.sure { "" } else { " (this may be chance, as there were few I/Os)" };
         let words = format!(
-            "{} of {} workers completed no I/O in {:.1} s{few}: {}; rate and latencies are of the \
-             others only",
+            "{} of {} workers completed no I/O in {:.1} s{few}: {}; rate and latencies are those \
+            of the others",
             self.starved.len(),
             peers.len(),
             first.seconds,
@@ -178,8 +176,8 @@ impl<'a> Found<'a> {
     fn short(&self) -> Option<(Verdict, String)> {
         let (share, least) = self.least.filter(|_| !self.short.is_empty())?;
         let words = format!(
-            "{} of {} equal workers did less than half the median, the least {:.1} % ({}, {:.0} \
-             IOPS): {}",
+            "{} of {} equal workers did less than half the median, minimum {:.1} % ({}, {:.0} \
+            IOPS): {}",
             self.short.len(),
             self.judged.len(),
             share * 100.0,
@@ -193,8 +191,8 @@ impl<'a> Found<'a> {
     fn idle(&self) -> Option<(Verdict, String)> {
         let most = self.idle.iter().max_by_key(|peer| peer.idle_seconds)?;
         let words = format!(
-            "{} of {} workers completed nothing for whole seconds while others did, the longest {} \
-             of {:.0} s ({}): {}",
+            "{} of {} workers completed no I/O for whole seconds while others did, at most {} of \
+            {:.0} s ({}): {}",
             self.idle.len(),
             self.judged.len(),
             most.idle_seconds,
@@ -212,11 +210,11 @@ impl<'a> Found<'a> {
         };
         match self.least {
             Some((share, _)) => format!(
-                "{} equal workers, the least did {:.0} % of the median (at least 50){differ}",
+                "{} equal workers, the slowest did {:.0} % of the median (at least 50){differ}",
                 self.judged.len(),
                 share * 100.0,
             ),
-            None => format!("no equal workers to compare, none stood still{differ}"),
+            None => format!("no equal workers to compare, none stalled{differ}"),
         }
     }
 }
@@ -355,7 +353,7 @@ mod test {
         some[1].idle_seconds = 1;
         let check = even(&some);
         assert_eq!(check.verdict, Verdict::Warn, "{check:?}");
-        assert!(check.evidence.contains("the longest 1 of 3 s (worker 2)"), "{check:?}");
+        assert!(check.evidence.contains("at most 1 of 3 s (worker 2)"), "{check:?}");
         // Workers with five I/Os a second have seconds without one by chance.
         let mut slow = peers(&[15, 16]);
         slow[1].idle_seconds = 1;

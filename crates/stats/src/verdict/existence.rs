@@ -74,8 +74,8 @@ impl Readable {
                     false => (
                         mapped.worse(Verdict::Warn),
                         format!(
-                            "{name}: {words}; {zero} of {blocks} sampled blocks hold only zeroes, \
-                             which storage need not keep or read"
+                            "{name}: {words}; {zero} of {blocks} sampled blocks are all zeroes, \
+                            which storage need not store or read"
                         ),
                     ),
                 }
@@ -86,7 +86,7 @@ impl Readable {
                     0 => Verdict::Pass,
                     _ => Verdict::Warn,
                 };
-                let words = "sampled blocks hold only zeroes";
+                let words = "sampled blocks are all zeroes";
                 (verdict, format!("{name}: {zero} of {blocks} {words}"))
             }
         }

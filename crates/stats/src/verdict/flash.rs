@@ -58,8 +58,8 @@ impl Flash {
             self;
         let times = *written as f64 / (*capacity).max(1) as f64;
         let words = format!(
-            "{disk} took {} of writes since the system started, {times:.2} times its capacity (at \
-             least {CAPACITIES:.0}), and {} of trims (none)",
+            "{disk} received {} of writes since boot, {times:.2} times its capacity (at least \
+            {CAPACITIES:.0}), and {} of discards (none)",
             mib(*written),
             mib(*trimmed_bytes)
         );
@@ -80,10 +80,13 @@ impl Flash {
     /// effect after two capacities.
     fn kind(&self) -> Finding {
         let Some(Writes { mean_bytes, random }) = self.asked else {
-            return (Verdict::Unknown, "how the job writes is not known".to_owned());
+            return (
+                Verdict::Unknown,
+                "the access pattern of the job's writes is not known".to_owned(),
+            );
         };
         if self.writes == 0 || mean_bytes <= 0.0 {
-            return (Verdict::Unknown, "the lengths of earlier writes are not known".to_owned());
+            return (Verdict::Unknown, "the sizes of earlier writes are not known".to_owned());
         }
         let before_bytes = self.written_bytes as f64 / self.writes as f64;
         // Maximum capacity share that this number of writes covers if each was as small as those of
@@ -93,16 +96,16 @@ impl Flash {
         match random {
             true if covered < 1.0 => {
                 let words = format!(
-                    "with {before} each it was filled in order: writes as short as the job's, of \
-                     {now} at random places, covered at most {covered:.2} of it (at least 1), \
-                     and are faster until they have"
+                    "with {before} each, it was filled sequentially: random writes of {now}, as \
+                    the job's, covered at most {covered:.2} of it (at least 1), and are faster \
+                    until they have covered it"
                 );
                 (Verdict::Warn, words)
             }
             false if before_bytes * LONGER < mean_bytes => {
                 let words = format!(
-                    "with {before} each it was left scattered: the job's writes of {now} in \
-                     order are slower until they have covered it"
+                    "with {before} each, it is fragmented: sequential writes of {now}, as the \
+                    job's, are slower until they have covered it"
                 );
                 (Verdict::Warn, words)
             }
@@ -115,7 +118,7 @@ impl Flash {
         let fio = |more: &str| {
             format!(
                 "fio --name=twice --filename=/dev/{} {more} --iodepth=32 --direct=1 --loops=2 # \
-                 destroys all that is on it",
+                destroys all data on it",
                 self.disk
             )
         };
@@ -132,7 +135,7 @@ impl Flash {
 /// flash, or not written.
 pub fn preconditioning(disks: &[Flash], others: Vec<Finding>) -> Check {
     let judged = disks.iter().map(Flash::judge).chain(others);
-    let check = together("H07", "preconditioning", judged, "no volume was looked at");
+    let check = together("H07", "preconditioning", judged, "no volume was examined");
     let open = disks.iter().filter(|disk| disk.judge().0 != Verdict::Pass);
     open.fold(check, |check, disk| check.mend(disk.condition()))
 }
@@ -201,7 +204,7 @@ mod test {
         assert_eq!(judge(&[(2 * CAPACITY, 4096)], 4096.0, true).verdict, Verdict::Pass);
         let in_order = judge(&[(2 * CAPACITY, 4096)], f64::from(1 << 20), false);
         assert_eq!(in_order.verdict, Verdict::Warn);
-        assert!(in_order.evidence.contains("left scattered"), "{in_order:?}");
+        assert!(in_order.evidence.contains("is fragmented"), "{in_order:?}");
         assert_eq!(judge(&filled, f64::from(1 << 20), false).verdict, Verdict::Pass);
         assert_eq!(judge(&filled, 65_536.0, false).verdict, Verdict::Pass);
     }
@@ -225,7 +228,7 @@ mod test {
         };
         let settled = judge(4 << 30, 3);
         assert_eq!(settled.verdict, Verdict::Pass);
-        assert!(settled.evidence.contains("it wrote 3.00 to its media"), "{settled:?}");
+        assert!(settled.evidence.contains("write amplification 3.00"), "{settled:?}");
         assert_eq!(judge(4 << 30, 1).verdict, Verdict::Warn);
         assert_eq!(judge(0, 3).verdict, Verdict::Unknown);
     }

@@ -40,30 +40,28 @@ impl Flushed {
     fn judge(&self) -> Option<Finding> {
         let Flushed { name, to, p50_ns } = self;
         let (least, verdict, why) = match to {
-            FlushedTo::Turns => (TURN_NS, Verdict::Warn, "no disk that turns writes in less than"),
+            FlushedTo::Turns => (TURN_NS, Verdict::Warn, "no HDD writes in less than"),
             FlushedTo::Solid => (
                 PROGRAM_NS,
                 Verdict::Unknown,
-                "a power cut does not empty its cache, or a flush does nothing: flash takes at \
-                 least",
+                "its cache survives a power cut, or a flush does nothing: flash takes at least",
             ),
             FlushedTo::Hidden => (
                 PROGRAM_NS,
                 Verdict::Unknown,
-                "its host keeps writes in a cache of its own, or ignores flushes: flash takes at \
-                 least",
+                "its host caches writes, or ignores flushes: flash takes at least",
             ),
             FlushedTo::Remote { wire_ns } => (
                 wire_ns + PROGRAM_NS,
                 Verdict::Unknown,
-                "its target has a cache that keeps, or ignores flushes: the connection and flash \
-                 take at least",
+                "its target has a durable cache, or ignores flushes: the connection and flash \
+                take at least",
             ),
         };
         (*p50_ns < least).then(|| {
             let words = format!(
-                "{name}: its cache is volatile, and half of what must be on the medium was so \
-                 within {}: {why} {}",
+                "{name}: its write cache is volatile, and half of the flushes and FUA writes \
+                took at most {}: {why} {}",
                 time(*p50_ns),
                 time(least)
             );
@@ -94,7 +92,7 @@ mod test {
         };
         let (verdict, words) = of(FlushedTo::Turns, 20_000).unwrap();
         assert_eq!(verdict, Verdict::Warn);
-        assert!(words.contains("within 20 µs: no disk that turns writes in less than 1000 µs"));
+        assert!(words.contains("at most 20 µs: no HDD writes in less than 1000 µs"));
         let far = FlushedTo::Remote { wire_ns: 30_000 };
         for (to, lie, honest) in [
             (FlushedTo::Turns, 900_000, 4_000_000),

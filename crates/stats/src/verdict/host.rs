@@ -53,7 +53,7 @@ impl Window {
             )
         };
         let (agree, told) = agreement(clocks_s);
-        let words = format!("{measured_s:.2} s measured, {asked_s:.2} asked{why}{told}");
+        let words = format!("{measured_s:.2} s measured, {asked_s:.2} requested{why}{told}");
         (verdict.worse(agree), words)
     }
 }
@@ -61,12 +61,18 @@ impl Window {
 /// Returns whether the kernel's uptime and our clock agree.
 fn agreement(clocks_s: Option<[f64; 2]>) -> (Verdict, String) {
     let Some([uptime, ours]) = clocks_s else {
-        return (Verdict::Unknown, "; no second clock to hold it against".to_owned());
+        return (Verdict::Unknown, "; no second clock for comparison".to_owned());
     };
     match (uptime - ours).abs() > CLOCKS_S.max(CLOCKS_SHARE * uptime.max(ours)) {
         true => {
-            let words = "times and rates are those of a wrong clock";
-            (Verdict::Fail, format!("; {uptime:.2} s by uptime and {ours:.2} s by ours: {words}"))
+            let words = "the clock is wrong, so times and rates are, too";
+            (
+                Verdict::Fail,
+                format!(
+                    "; {uptime:.2} s by uptime and {ours:.2} s by the clock of \
+                this program: {words}"
+                ),
+            )
         }
         false => (Verdict::Pass, String::new()),
     }
@@ -96,7 +102,7 @@ pub fn clock(
         match lasted {
             Verdict::Warn | Verdict::Fail => made.mend(
                 "top -H -d 1 (another program on its CPU?), journalctl -k (a suspended host?), \
-                 then run it again: nothing of the storage stops the process",
+                then run it again: storage does not stop a process",
             ),
             _ => made,
         }
@@ -109,12 +115,12 @@ pub fn clock(
         Some(percent) => match counter {
             // A batch of I/Os shares a reading.
             true => format!("once for each batch of I/Os: {percent:.1} % of one if it is alone"),
-            false => format!("at most {percent:.1} % of the processor time of an I/O"),
+            false => format!("at most {percent:.1} % of the CPU time of an I/O"),
         },
         None => "its share of an I/O is unknown".to_owned(),
     };
     let how = if counter { "read without a system call" } else { "read by a system call" };
-    let evidence = format!("clock source {source}, {how}, {stamp_ns:.0} ns a reading, {cost}");
+    let evidence = format!("clock source {source}, {how}, {stamp_ns:.0} ns per reading, {cost}");
     // A batch of I/Os shares a reading: the share of one I/O is an upper bound and fails nothing
     // while the counter is used.
     let dear = share.is_some_and(|percent| percent > CLOCK_PERCENT);
@@ -166,7 +172,7 @@ pub fn repeats(runs: &[(f64, f64)]) -> Check {
     );
     match spread > SPREAD {
         true => check(Verdict::Warn, evidence)
-            .mend("--seconds 60 --ramp 30 (longer runs agree better if it is chance)"),
+            .mend("--seconds 60 --ramp 30 (longer runs vary less if the cause is chance)"),
         false => check(Verdict::Pass, evidence),
     }
 }
@@ -227,7 +233,7 @@ mod test {
         };
         let lie = judge(Some([8.0, 2.0]));
         assert_eq!(lie.verdict, Verdict::Fail);
-        assert!(lie.evidence.contains("8.00 s by uptime and 2.00 s by ours"), "{lie:?}");
+        assert!(lie.evidence.contains("8.00 s by uptime and 2.00 s by the clock"), "{lie:?}");
         assert_eq!(judge(Some([2.04, 2.0])).verdict, Verdict::Pass);
         assert_eq!(judge(None).verdict, Verdict::Unknown);
     }

@@ -36,34 +36,34 @@ impl Listed {
 /// All checks in the order of their numbers. An additional one makes a new
 /// [layout](crate::SCHEMA_VERSION): results are judged by the list of their layout.
 pub const ALL: [Listed; 26] = [
-    some("H01", "direct-io", "does I/O go around the page cache, where asked?"),
-    every("H02", "data-exist", "was what is read ever written?"),
-    some("H03", "device-counters", "did the device see the I/O?"),
-    some("H04", "content", "can storage make less of the data?"),
-    every("H05", "data", "are the data right?"),
+    some("H01", "direct-io", "do I/Os bypass the page cache if they should?"),
+    every("H02", "data-exist", "was every block that is read written before?"),
+    some("H03", "device-counters", "did the device see the I/Os?"),
+    some("H04", "content", "can storage reduce the data?"),
+    every("H05", "data", "are the data correct?"),
     every("H06", "steady-state", "has the rate settled?"),
     some("H07", "preconditioning", "was flash written before it was measured?"),
-    some("H08", "working-set", "is what is used larger than caches?"),
-    some("H09", "schedule-kept", "did I/Os of an open loop begin as planned?"),
-    every("H10", "generator-ceiling", "is the generator the limit?"),
-    every("H11", "littles-law", "is what is outstanding rate × latency?"),
-    every("H12", "percentiles-supported", "enough samples above each, and do they tell of all?"),
-    every("H13", "cpu-was-ours", "was the processor ours?"),
-    some("H14", "frequency", "did processors keep their pace?"),
-    every("H15", "clock", "was time measured cheaply and right?"),
-    some("H16", "placement", "are processors beside the disks?"),
+    some("H08", "working-set", "is the working set larger than the caches?"),
+    some("H09", "schedule-kept", "did the I/Os of an open loop start on time?"),
+    every("H10", "generator-ceiling", "is the generator or the client's CPU the limit?"),
+    every("H11", "littles-law", "do the I/Os in flight equal rate × latency?"),
     every(
-        "H17",
-        "nobody-else",
-        "did others use the host, the processors of the run, or its disks?",
+        "H12",
+        "percentiles-supported",
+        "are there enough samples for each percentile, and do the percentiles show the whole?",
     ),
-    some("H18", "block-layer", "does the kernel leave I/Os alone?"),
-    some("H19", "wire", "what was between the ends?"),
+    every("H13", "cpu-was-ours", "did the run have its CPUs?"),
+    some("H14", "frequency", "did CPUs and disks keep their pace and wake up in time?"),
+    every("H15", "clock", "was time measured cheaply and correctly?"),
+    some("H16", "placement", "on NUMA hosts, are the CPUs near the disks?"),
+    every("H17", "nobody-else", "did others use the host, the CPUs of the run, or its disks?"),
+    some("H18", "block-layer", "does the kernel leave the I/Os unchanged?"),
+    some("H19", "wire", "what was between the two ends?"),
     every("H20", "repeats", "was it measured more than once?"),
-    every("H21", "ios-succeeded", "did I/Os end well?"),
-    every("H22", "even", "did every worker have its part?"),
-    some("H23", "connections", "did connections hold?"),
-    some("H24", "one-medium", "is all of one kind?"),
+    every("H21", "ios-succeeded", "did all I/Os succeed?"),
+    every("H22", "even", "did every worker get its share?"),
+    some("H23", "connections", "did the connections to remote volumes hold?"),
+    some("H24", "one-medium", "are all volumes of one kind?"),
     some("H25", "cache", "did a cache serve the job?").since(5),
     some("H26", "burst-credits", "can the rate last?").since(5),
 ];
@@ -84,7 +84,7 @@ pub fn complete(checks: Vec<Check>) -> Vec<Check> {
     let mut all = joined(checks);
     let made = |listed: &&Listed, all: &[Check]| all.iter().any(|check| check.code == listed.code);
     let unmade: Vec<&Listed> = ALL.iter().filter(|listed| !made(listed, &all)).collect();
-    all.extend(unmade.iter().map(|listed| Check::unknown(listed.code, "nobody looked")));
+    all.extend(unmade.iter().map(|listed| Check::unknown(listed.code, "not checked")));
     all.sort_by(|a, b| a.code.cmp(&b.code));
     all
 }

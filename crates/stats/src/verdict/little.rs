@@ -76,8 +76,8 @@ impl Flow {
     fn words(&self) -> String {
         let mean_us = self.latency_ns as f64 / self.samples.max(1) as f64 / 1e3;
         format!(
-            "{:.2} outstanding, {:.2} by {} latencies of {mean_us:.1} µs on average and {:+.2} \
-             outside the window or failed ({} ns apart)",
+            "{:.2} in flight; {:.2} by {} latencies of {mean_us:.1} µs on average and {:+.2} \
+            outside the window or failed ({} ns apart)",
             self.mean(self.outstanding_ns as f64),
             self.mean(self.expected_ns() as f64),
             self.samples,
@@ -131,8 +131,8 @@ pub fn littles_law(flows: &Flows) -> Check {
     let judged = format!("{} flows and {} seconds judged", each.len(), seconds.count);
     let worst = format!("{name}: {}; {judged}", flow.words());
     if flow.mismatch() > LITTLE_TOLERANCE {
-        let mend =
-            "drumfire run JOB --seed N again; with the same result report it as an error of ours";
+        let mend = "drumfire run JOB --seed N again; if the result is the same, report it as a \
+            bug of drumfire";
         return check(Verdict::Fail, worst).mend(mend);
     }
     let silent = seconds.silent_words();
@@ -145,10 +145,13 @@ pub fn littles_law(flows: &Flows) -> Check {
             };
             let outstanding = flow.mean(flow.outstanding_ns as f64);
             let words = format!(
-                "{name}{others}: {outstanding:.2} outstanding, and not one latency to hold it \
-                 against; {worst}{silent}"
+                "{name}{others}: {outstanding:.2} in flight, and no latency for comparison; \
+                {worst}{silent}"
             );
-            check(Verdict::Warn, words).mend("--seconds 60 (who has no latency by then is stuck)")
+            check(Verdict::Warn, words).mend(
+                "--seconds 60 (a worker without a latency by then \
+                is stuck)",
+            )
         }
         None => check(Verdict::Pass, worst + &silent),
     }
@@ -160,7 +163,7 @@ impl Seconds {
             0 => String::new(),
             1 => format!("; no completion in the second that ends at {:.1} s", self.first_silent_s),
             more => format!(
-                "; no completion in {more} of the seconds, the first of which ends at {:.1} s",
+                "; no completion in {more} seconds, the first of which ends at {:.1} s",
                 self.first_silent_s
             ),
         }
@@ -193,7 +196,7 @@ mod test {
         let good = flow(1_000_000, 320);
         let check = judge(&[good]);
         assert_eq!(check.verdict, Verdict::Pass);
-        let words = "320.00 outstanding, 320.00 by 1000000 latencies of 320.0 µs on average";
+        let words = "320.00 in flight; 320.00 by 1000000 latencies of 320.0 µs on average";
         assert!(check.evidence.contains(words), "{check:?}");
         // One of ten thousand is lost, counted twice, or counts from too early.
         for lie_ns in [-320_000, 320_000, 17_000] {
@@ -221,7 +224,7 @@ mod test {
         let dumb = Flow { outstanding_ns, span_ns, unsettled_ns, ..Flow::default() };
         let check = judge(&[flow(9, 1000), dumb, dumb, Flow::default()]);
         assert_eq!(check.verdict, Verdict::Warn);
-        let words = "worker 1 and 1 more: 2.00 outstanding, and not one latency";
+        let words = "worker 1 and 1 more: 2.00 in flight, and no latency";
         assert!(check.evidence.contains(words), "{check:?}");
     }
 

@@ -49,9 +49,9 @@ pub fn frequency(cpus: &[Paced], guest: bool) -> Check {
         return match guest && !cpus.is_empty() {
             true => Check::does_not_apply(
                 "H14",
-                "a virtual machine: its CPUs show no frequencies, and its host sets them",
+                "a virtual machine: CPU frequencies are not visible, and its host sets them",
             ),
-            false => Check::unknown("H14", "the system shows no frequencies"),
+            false => Check::unknown("H14", "the kernel reports no CPU frequencies"),
         };
     }
     let all = || cpus.iter().flat_map(|cpu| &cpu.khz).copied();
@@ -71,15 +71,15 @@ pub fn frequency(cpus: &[Paced], guest: bool) -> Check {
     if let Some((least, most)) = all().min().zip(all().max()) {
         let [least, most] = [least, most].map(|khz| khz as f64 / 1e6);
         words.push(format!("{least:.2} to {most:.2} GHz"));
-        words.push(format!("one processor by {:.1} % (at most 5)", worst * 100.0));
+        words.push(format!("one CPU by {:.1} % (at most 5)", worst * 100.0));
     }
     if !governors.is_empty() {
         let word = if changed { "governor changed: " } else { "governor " };
         words.push(format!("{word}{}", governors.join(", ")));
     }
     words.push(match throttled {
-        Some(times) => format!("held back by heat {times} times"),
-        None => "heat is not counted".to_owned(),
+        Some(times) => format!("thermally throttled {times} times"),
+        None => "thermal throttling is not counted".to_owned(),
     });
     let hot = cpus.iter().filter_map(heat).any(|times| times > 0);
     let bad = worst > DRIFT || hot || changed;
@@ -88,7 +88,7 @@ pub fn frequency(cpus: &[Paced], guest: bool) -> Check {
         (true, _) => Verdict::Warn,
         (false, 0) => Verdict::Pass,
         (false, some) => {
-            words.push(format!("{some} of {} CPUs do not show all of it", cpus.len()));
+            words.push(format!("{some} of {} CPUs do not report all of this", cpus.len()));
             Verdict::Unknown
         }
     };
@@ -119,13 +119,19 @@ pub fn placement(
     others: Vec<Finding>,
 ) -> Check {
     match all_nodes {
-        None => return Check::unknown("H16", "the system shows no NUMA nodes"),
+        None => return Check::unknown("H16", "the kernel reports no NUMA nodes"),
         Some(0 | 1) => return Check::does_not_apply("H16", "a host of one NUMA node"),
-        Some(_) if nodes.is_empty() => return Check::unknown("H16", "no CPU of the run is known"),
+        Some(_) if nodes.is_empty() => {
+            return Check::unknown(
+                "H16",
+                "the CPUs of the run are \
+            not known",
+            );
+        }
         Some(_) => {}
     }
     let judged = disks.iter().map(|disk| disk.judge(nodes)).chain(others);
-    let check = together("H16", "placement", judged, "no volume was looked at");
+    let check = together("H16", "placement", judged, "no volume was examined");
     let first = disks.iter().find(|disk| disk.judge(nodes).0 == Verdict::Warn);
     let cores = |disk: &Beside| disk.cores.iter().map(usize::to_string).collect::<Vec<_>>();
     match first.map(cores) {
@@ -161,7 +167,7 @@ pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
     let (file, cores) = quota?;
     let meets = used.map(|used| used >= QUOTA_SHARE * cores);
     let used = used.map_or_else(|| "unknown".to_owned(), |used| format!("{used:.2}"));
-    let words = format!("{file} grants {cores:.2} processors, used {used} (at most 90 % of it)");
+    let words = format!("{file} grants {cores:.2} CPUs, used {used} (at most 90 % of it)");
     let verdict = match meets {
         Some(true) => Verdict::Warn,
         Some(false) => Verdict::Pass,
@@ -169,7 +175,7 @@ pub fn quota(quota: Option<(&str, f64)>, used: Option<f64>) -> Option<Check> {
     };
     let made = Check::new("H13", "cpu-was-ours", verdict, words);
     Some(if verdict == Verdict::Warn {
-        made.mend(format!("raise the quota of {file}, or ask for less: --rate"))
+        made.mend(format!("raise the quota in {file}, or lower the load: --rate"))
     } else {
         made
     })
@@ -187,21 +193,21 @@ pub fn one_medium(kinds: &[(String, Option<String>)]) -> Check {
     let other = first.and_then(|(_, first)| known.find(|(_, kind)| *kind != first));
     let untold = kinds.iter().find(|(_, kind)| kind.is_none());
     match (kinds, first.zip(other), untold) {
-        ([], ..) => check(Verdict::Unknown, "no volume was looked at".to_owned()),
+        ([], ..) => check(Verdict::Unknown, "no volume was examined".to_owned()),
         ([_], ..) => check(Verdict::DoesNotApply, "one volume".to_owned()),
         (_, Some(((one, is), (other, another))), _) => {
-            let words = "totals mix both and describe neither";
+            let words = "the totals mix both and describe neither";
             let words = format!("{one} is {is}, {other} is {another}: {words}");
             [one, other].into_iter().fold(check(Verdict::Warn, words), |check, name| {
                 check.mend(format!("drumfire run '{name}'"))
             })
         }
         (_, None, Some((name, _))) => {
-            check(Verdict::Unknown, format!("{name}: what it is kept in is not known"))
+            check(Verdict::Unknown, format!("{name}: the medium is not known"))
         }
         (all, None, None) => {
             let kind = first.map_or("?", |(_, kind)| kind);
-            check(Verdict::Pass, format!("{} volumes, each is {kind}", all.len()))
+            check(Verdict::Pass, format!("{} volumes, all {kind}", all.len()))
         }
     }
 }

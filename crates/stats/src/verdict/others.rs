@@ -42,10 +42,10 @@ pub fn nobody_else(host: HostUse) -> Check {
     let of_taken = taken.filter(|(count, _)| *count > 0).map(|(count, busy)| {
         let others = (busy - ours).max(0.0) / f64::from(count) * 100.0;
         let processors = match count {
-            1 => "the processor".to_owned(),
-            _ => format!("the {count} processors"),
+            1 => "the CPU".to_owned(),
+            _ => format!("the {count} CPUs"),
         };
-        (others, format!(", {others:.0} % of {processors} that the run was on"))
+        (others, format!(", {others:.0} % of {processors} of the run"))
     });
     let (of_taken, taken_words) = of_taken.unwrap_or_default();
     let evidence = format!(
@@ -55,7 +55,7 @@ pub fn nobody_else(host: HostUse) -> Check {
         true => check(Verdict::Warn, evidence)
             .mend("top -H -d 1 (find the other program; stop it, or choose other CPUs: --cores)"),
         false if taken.is_none() => {
-            let words = "how busy the CPUs of the run were is not known";
+            let words = "the utilization of the run's CPUs is not known";
             check(Verdict::Unknown, format!("{evidence}; {words}"))
         }
         false => check(Verdict::Pass, evidence),
@@ -113,7 +113,7 @@ mod test {
         };
         let check = nobody_else(host(0.5, 1.0));
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
-        assert!(check.evidence.contains("50 % of the processor that"), "{check:?}");
+        assert!(check.evidence.contains("50 % of the CPU of the run"), "{check:?}");
         assert_eq!(nobody_else(host(0.95, 1.0)).verdict, Verdict::Pass);
     }
 }

@@ -34,7 +34,7 @@ pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
     let words = if few.is_empty() {
         "every percentile has at least 100 samples above it".to_owned()
     } else {
-        format!("withheld, fewer than 100 samples above them: {}", few.join(", "))
+        format!("not reported, fewer than 100 samples above them: {}", few.join(", "))
     };
     let gathered = gathered(samples, tail);
     let words =
@@ -43,7 +43,10 @@ pub fn percentiles_supported(shown: &Shown<'_>) -> Check {
         return check(Verdict::Warn, words).mend("--seconds 60 (10,000 I/Os support p99)");
     }
     let stalls = stalls(shown).map(|words| {
-        (words, "--rate RATE (an open loop counts the I/Os that would have come)".to_owned())
+        (
+            words,
+            "--rate RATE (an open loop also counts the I/Os that a closed loop delays)".to_owned(),
+        )
     });
     let hidden = hidden(shown);
     let findings: Vec<(String, String)> = [stalls, hidden].into_iter().flatten().collect();
@@ -62,7 +65,7 @@ fn gathered(samples: u64, tail: Option<TailMoments>) -> String {
     match each.is_empty() {
         true => String::new(),
         false => format!(
-            "; withheld, samples of fewer than {MOMENTS_ABOVE} moments (of 1 ms): {}",
+            "; not reported, samples from fewer than {MOMENTS_ABOVE} moments (of 1 ms): {}",
             each.join(", ")
         ),
     }
@@ -84,8 +87,8 @@ fn stalls(shown: &Shown<'_>) -> Option<String> {
         return None;
     }
     Some(format!(
-        "the {ios} I/Os above {name} ({:.1} µs) took {:.0} % of the time: a closed loop starts no \
-         others meanwhile, so percentiles hardly show it",
+        "the {ios} I/Os above {name} ({:.1} µs) took {:.0} % of the time: a closed loop starts \
+        no others meanwhile, so percentiles hardly show them (coordinated omission)",
         highest as f64 / 1e3,
         share * 100.0,
     ))
@@ -104,13 +107,13 @@ fn hidden(shown: &Shown<'_>) -> Option<(String, String)> {
         more => format!(" ({more} more like it)"),
     };
     let words = format!(
-        "{name} did {} of the I/Os and took {:.1} µs for half of them{more}, above the p99 of all, \
-         {:.1} µs: the percentiles of all do not describe it",
+        "{name} did {} of the I/Os, with a median of {:.1} µs{more}, above the p99 of all, {:.1} \
+        µs: the percentiles of all do not describe it",
         latency.samples,
         middle / 1e3,
         p99 / 1e3,
     );
-    Some((words, "--json (`workers` there has the percentiles of each)".to_owned()))
+    Some((words, "--json (`workers` has the percentiles of each worker)".to_owned()))
 }
 
 #[cfg(test)]
@@ -154,7 +157,7 @@ mod test {
         };
         let check = of(100);
         assert_eq!((check.verdict, check.mend.len()), (Verdict::Warn, 1), "{check:?}");
-        let words = "withheld, samples of fewer than 50 moments (of 1 ms): p99 of 15";
+        let words = "not reported, samples from fewer than 50 moments (of 1 ms): p99 of 15";
         assert!(check.evidence.contains(words), "{check:?}");
         assert_eq!(of(1).verdict, Verdict::Pass);
     }

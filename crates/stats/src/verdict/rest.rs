@@ -69,13 +69,14 @@ pub fn rested(cpus: &[Rested], per_io: PerIo, is_hidden: bool) -> Check {
     let check =
         |verdict, words: Vec<String>| Check::new("H14", "frequency", verdict, words.join(", "));
     if cpus.is_empty() {
-        return Check::unknown("H14", "no CPU of the run is known");
+        return Check::unknown("H14", "the CPUs of the run are not known");
     }
     let (idle, shared) = (waking(cpus, per_io), sharing(cpus, per_io));
     if is_hidden && shared.0 != Verdict::Warn {
         return Check::does_not_apply(
             "H14",
-            "a virtual machine: its host decides how its CPUs rest, and what cores they share",
+            "a virtual machine: its host controls the idle states of its CPUs and the sharing of \
+            cores",
         );
     }
     let idle = if is_hidden { (Verdict::Pass, None) } else { idle };
@@ -95,7 +96,7 @@ pub fn rested(cpus: &[Rested], per_io: PerIo, is_hidden: bool) -> Check {
 fn waking(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     let untold = cpus.iter().filter(|cpu| cpu.idle.is_none()).count();
     if untold > 0 {
-        let words = format!("idle states of {untold} of {} CPUs do not show", cpus.len());
+        let words = format!("idle states of {untold} of {} CPUs are not reported", cpus.len());
         return (Verdict::Unknown, Some(words));
     }
     let states = || cpus.iter().flat_map(|cpu| cpu.idle.iter().flatten());
@@ -108,8 +109,8 @@ fn waking(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     let name = deepest.map_or("none", |state| &state.name);
     let percent = share * 100.0;
     let words = format!(
-        "CPUs that wake take up to {us:.1} µs of each I/O, {percent:.1} % of its mean latency (at \
-         most 5, most of it from {name})"
+        "CPU wake-ups from idle states take up to {us:.1} µs of each I/O, {percent:.1} % of its \
+        mean latency (at most 5, mostly from {name})"
     );
     match share > SHARE {
         true => (Verdict::Warn, Some(format!("CPUs woke late: {words}"))),
@@ -121,7 +122,7 @@ fn waking(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
 fn sharing(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     let untold = cpus.iter().filter(|cpu| cpu.siblings.is_none()).count();
     if untold > 0 {
-        let words = format!("siblings of {untold} of {} CPUs do not show", cpus.len());
+        let words = format!("thread siblings of {untold} of {} CPUs are not reported", cpus.len());
         return (Verdict::Unknown, Some(words));
     }
     let sibling = |cpu: &Rested| {
@@ -140,10 +141,13 @@ fn sharing(cpus: &[Rested], per_io: PerIo) -> (Verdict, Option<String>) {
     };
     let words = format!("CPUs {one} and {other}{many} are threads of one core");
     let Some(share) = per_io.core_us.and_then(|us| per_io.share(us)) else {
-        return (Verdict::Unknown, Some(format!("{words}, and processor time is not known")));
+        return (Verdict::Unknown, Some(format!("{words}, and the CPU time is not known")));
     };
     let percent = share * 100.0;
-    let words = format!("{words}, and processor time is {percent:.1} % of an I/O's (at most 5)");
+    let words = format!(
+        "{words}, and the CPU time is {percent:.1} % of the time of an I/O (at \
+        most 5)"
+    );
     match share > SHARE {
         true => (Verdict::Warn, Some(format!("{words}: they slow each other"))),
         false => (Verdict::Pass, Some(words)),
@@ -179,15 +183,24 @@ impl Nap {
     fn judge(&self) -> Finding {
         let Nap { disk, wake_us, slowest_iops, pauses } = self;
         match wake_us {
-            None => (Verdict::Unknown, format!("whether {disk} naps does not show")),
-            Some(0) => (Verdict::Pass, format!("{disk} does not nap")),
+            None => (
+                Verdict::Unknown,
+                format!(
+                    "the power states (APST) of {disk} are not \
+                reported"
+                ),
+            ),
+            Some(0) => (Verdict::Pass, format!("{disk} uses no power states (APST)")),
             Some(us) => {
                 let us = if *us >= u64::from(u32::MAX) {
                     "any time".into()
                 } else {
                     format!("{us} µs")
                 };
-                let words = format!("{disk} may nap (APST) and take {us} to wake");
+                let words = format!(
+                    "{disk} may enter a power state (APST) and take {us} to \
+                    leave it"
+                );
                 match *pauses || *slowest_iops < AWAKE_IOPS {
                     true => (
                         Verdict::Warn,

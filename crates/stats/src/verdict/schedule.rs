@@ -18,7 +18,9 @@ pub fn schedule_kept(totals: &Totals, plans: bool) -> Check {
     let Some(paced) = &totals.paced else {
         return match plans {
             true => check(Verdict::Unknown, "lateness was not recorded".to_owned()),
-            false => check(Verdict::DoesNotApply, "a closed loop plans no start".to_owned()),
+            false => {
+                check(Verdict::DoesNotApply, "a closed loop has no planned start times".to_owned())
+            }
         };
     };
     let latest = paced.lag_ns.max.unwrap_or(0) as f64 / 1e3;
@@ -36,9 +38,9 @@ pub fn schedule_kept(totals: &Totals, plans: bool) -> Check {
     let mean_share = mean_lag / mean_service.max(1.0);
     let missed = paced.missed as f64 / totals.ios.max(1) as f64;
     let evidence = format!(
-        "{word} started at most {:.1} µs late, {:.1} % of the {:.1} µs that the storage took (same \
-         percentile, at most 5), {latest}, {:.1} µs on average; {} late because --outstanding I/Os \
-         were in flight",
+        "{word} started at most {:.1} µs late, {:.1} % of the service time of {:.1} µs (same \
+        percentile, at most 5), {latest}, {:.1} µs on average; {} late because --outstanding \
+        I/Os were in flight",
         lag as f64 / 1e3,
         share * 100.0,
         service as f64 / 1e3,
@@ -49,7 +51,7 @@ pub fn schedule_kept(totals: &Totals, plans: bool) -> Check {
     let mut made = check(Verdict::Pass, evidence);
     if missed > MISSED_SHARE {
         made.verdict = Verdict::Warn;
-        made = made.mend("a greater --outstanding; or the storage cannot keep this --rate");
+        made = made.mend("a larger --outstanding; or the storage cannot sustain this --rate");
     } else if late {
         made.verdict = Verdict::Warn;
         made = made.mend("a lower --rate, or more --workers: the generator was late");

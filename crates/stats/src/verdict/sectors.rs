@@ -29,7 +29,7 @@ impl Sectors {
     fn judge(&self) -> Finding {
         let disk = &self.disk;
         let Some(physical) = self.physical_bytes.filter(|bytes| *bytes > 0) else {
-            return (Verdict::Unknown, format!("{disk}: the blocks that it keeps are not shown"));
+            return (Verdict::Unknown, format!("{disk}: its physical block size is not reported"));
         };
         let logical = self.logical_bytes.unwrap_or(1);
         let smallest = self.unit_bytes.unwrap_or(logical);
@@ -41,22 +41,23 @@ impl Sectors {
             }
             (None, _) => {
                 let words = format!(
-                    "{disk}: it keeps blocks of {physical} bytes, and places of a trace are not \
-                     looked at"
+                    "{disk}: physical blocks of {physical} bytes, and the offsets of a trace are \
+                    not examined"
                 );
                 (Verdict::Unknown, words)
             }
             (Some(unit), _) if is_whole(unit) => {
                 let words = format!(
-                    "{disk}: it keeps blocks of {physical} bytes, and the volume does not begin at \
-                     one: every write is read, changed and written"
+                    "{disk}: physical blocks of {physical} bytes, and the volume is not aligned \
+                    to them: every write is a read-modify-write (read, changed and written)"
                 );
                 (Verdict::Warn, words)
             }
             (Some(unit), _) => {
                 let words = format!(
-                    "{disk}: writes in units of {unit} bytes, and it keeps blocks of {physical}: \
-                     it reads, changes and writes a whole block for each part of one"
+                    "{disk}: writes in units of {unit} bytes, but physical blocks of {physical}: \
+                    a partial block is a read-modify-write (the disk reads, changes and writes \
+                    all of it)"
                 );
                 (Verdict::Warn, words)
             }
@@ -68,7 +69,7 @@ impl Sectors {
         let (physical, unit) = (self.physical_bytes?, self.unit_bytes?);
         (self.judge().0 == Verdict::Warn).then(|| match unit.is_multiple_of(physical) {
             true => format!("parted /dev/{} align-check optimal 1 # for each partition", self.disk),
-            false => format!("drumfire run … --size {physical} # and places at multiples of it"),
+            false => format!("drumfire run … --size {physical} # and offsets at multiples of it"),
         })
     }
 }
@@ -110,7 +111,7 @@ mod test {
         assert!(small.mend[0].contains("--size 4096"), "{small:?}");
         let beside = judge(Sectors { offset_bytes: Some(3584), ..emulating() });
         assert_eq!(beside.verdict, Verdict::Warn);
-        assert!(beside.evidence.contains("does not begin at one"), "{beside:?}");
+        assert!(beside.evidence.contains("is not aligned to them"), "{beside:?}");
         assert!(beside.mend[0].starts_with("parted /dev/sda"), "{beside:?}");
         assert_eq!(judge(Sectors { offset_bytes: None, ..emulating() }).verdict, Verdict::Warn);
         for (unit, physical) in [(4096, 4096), (12_288, 4096), (512, 512), (8192, 512)] {

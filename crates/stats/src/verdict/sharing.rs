@@ -54,7 +54,7 @@ impl Shared {
     fn judge(&self, seconds: f64) -> Finding {
         let [read, written] = self.others();
         let (others, ours) = (read + written, self.asked[0] + self.asked[1]);
-        let quiet = (Verdict::Pass, format!("{}: no other program used it much", self.disk));
+        let quiet = (Verdict::Pass, format!("{}: little use by other programs", self.disk));
         if ours == 0 || (others as f64) < LEAST_BYTES_PER_S * seconds {
             return quiet;
         }
@@ -66,8 +66,8 @@ impl Shared {
             return quiet;
         }
         let words = format!(
-            "other programs read {} from {disk} and wrote {} to it, beside {} of this run (at most \
-             5 %)",
+            "other programs read {} from {disk} and wrote {} to it, compared with {} of this run \
+            (at most 5 %)",
             mib(read),
             mib(written),
             mib(ours),
@@ -81,9 +81,12 @@ impl Shared {
 /// whose disks report nothing.
 pub fn disks_shared(disks: &[Shared], seconds: f64, others: Vec<Finding>) -> Check {
     let judged = disks.iter().map(|disk| disk.judge(seconds)).chain(others);
-    let check = together("H17", "nobody-else", judged, "no volume was looked at");
+    let check = together("H17", "nobody-else", judged, "no volume was examined");
     match check.verdict {
-        Verdict::Warn => check.mend("iotop -obP -n 3 # as root: names who reads and writes"),
+        Verdict::Warn => check.mend(
+            "iotop -obP -n 3 # as root: lists the processes that read \
+            and write",
+        ),
         _ => check,
     }
 }

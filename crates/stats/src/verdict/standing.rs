@@ -41,7 +41,13 @@ impl Scheduled {
 /// beginning.
 pub fn scheduling(threads: &[Scheduled]) -> Check {
     let judged = threads.iter().map(Scheduled::judge);
-    let check = together("H13", "cpu-was-ours", judged, "no thread shows how it was scheduled");
+    let check = together(
+        "H13",
+        "cpu-was-ours",
+        judged,
+        "the scheduling class of the threads is \
+        not known",
+    );
     match check.verdict {
         Verdict::Warn => check.mend("run it without chrt, nice and taskset: --cores chooses CPUs"),
         _ => check,
@@ -84,8 +90,8 @@ pub fn unseen_groups(disks: bool) -> Vec<Check> {
     let mut codes = vec![("H13", "quotas")];
     codes.extend(disks.then_some(("H18", "limits of I/O")));
     let unseen = |(code, what): (&str, &str)| {
-        let words = "control groups above this namespace do not show";
-        Check::unknown(code, format!("{words}: their {what} hold here, too"))
+        let words = "cgroups above this namespace are not visible";
+        Check::unknown(code, format!("{words}: their {what} apply, too"))
     };
     codes.into_iter().map(unseen).collect()
 }

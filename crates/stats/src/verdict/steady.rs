@@ -83,7 +83,7 @@ type Finding = (String, &'static str);
 pub fn steady_state(run: &Steadiness<'_>) -> Check {
     let Some((stretch, [from_s, to_s])) = longest_stretch(run) else { return judge(run) };
     let mut check = judge(&Steadiness { seconds: &stretch, changes_s: &[], ..*run });
-    let words = format!("from {from_s:.0} to {to_s:.0} s, between workers that begin or end: ");
+    let words = format!("from {from_s:.0} to {to_s:.0} s, between starts and ends of workers: ");
     check.evidence.insert_str(0, &words);
     check
 }
@@ -116,7 +116,7 @@ fn judge(run: &Steadiness<'_>) -> Check {
     let check = |verdict, evidence: String| Check::new("H06", "steady-state", verdict, evidence);
     let rates = course(run.seconds, |second| second.iops);
     if !rates.is_empty() && rates.iter().all(|(_, iops)| *iops <= 0.0) {
-        return check(Verdict::Warn, "nothing was done".to_owned())
+        return check(Verdict::Warn, "no I/O completed".to_owned())
             .mend("--seconds 60 (an I/O may take longer than the run did)");
     }
     let rule = Rule::of(&rates);
@@ -146,7 +146,7 @@ fn judge(run: &Steadiness<'_>) -> Check {
         Some(rule) => rule.words(),
         None => {
             let ran = run.seconds.len();
-            format!("{WINDOWS} windows take {WINDOWS} s at least, and it ran {ran} s")
+            format!("{WINDOWS} windows need at least {WINDOWS} s, and the run had {ran} s")
         }
     };
     let word = match (steady, &rule) {
@@ -154,7 +154,10 @@ fn judge(run: &Steadiness<'_>) -> Check {
         (true, Some(_)) => "steady: ",
         (true, None) => "",
     };
-    let drifts = (!settled).then_some("--ramp 60 --seconds 60 (drift that goes on is its own)");
+    let drifts = (!settled).then_some(
+        "--ramp 60 --seconds 60 (drift that remains is that of \
+        the storage)",
+    );
     let mends = findings.iter().map(|(_, mend)| *mend).chain(drifts);
     let words = findings.iter().map(|(words, _)| &**words).chain([&*by_rule]);
     let words: Vec<&str> = words.chain(unheld.iter().map(|words| &**words)).collect();
@@ -176,9 +179,9 @@ fn course(seconds: &[Second], of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
 /// Returns the facts that are not judged, because the expected value is unknown.
 fn unheld(run: &Steadiness<'_>) -> Vec<String> {
     let varies = (run.plan == Plan::Varies)
-        .then(|| "its plan is not one rate: whether it was kept is not known".to_owned());
+        .then(|| "its plan is not one rate: it is not known whether it was met".to_owned());
     let others = (run.others > 0).then(|| {
-        let words = "workers or volumes have plans of their own: their rates are not looked at";
+        let words = "workers or volumes have different plans: their rates are not examined";
         format!("{} {words}", run.others)
     });
     varies.into_iter().chain(others).collect()
@@ -220,7 +223,7 @@ impl Rule {
     fn sees(&self) -> String {
         let percent = self.visible * 100.0;
         format!(
-            "a drift of {percent:.0} % from start to end would have shown, in four of five runs"
+            "a drift of {percent:.0} % from start to end would be detected in four of five runs"
         )
     }
 
@@ -311,8 +314,8 @@ fn uneven_seconds(rates: &[(f64, f64)]) -> Option<Finding> {
     let each: Vec<f64> = rates.iter().map(|(_, iops)| *iops).collect();
     let (least, most) = ends(&each);
     let words = format!(
-        "single seconds lie between {least:.0} and {most:.0} IOPS, their deviation is {:.0} % of \
-         the mean (at most 25): throttled in turns?",
+        "single seconds are between {least:.0} and {most:.0} IOPS, their deviation is {:.0} % of \
+        the mean (at most 25): throttled at intervals?",
         spread * 100.0
     );
     Some((words, "--json-lines - (shows which seconds)"))
@@ -354,7 +357,7 @@ fn behind_plan(run: &Steadiness<'_>, rates: &[(f64, f64)]) -> Option<Finding> {
     }
     let words = format!(
         "{:.0} of {planned:.0} planned IOPS completed, {:.1} % (at least 99): the storage cannot \
-         keep this rate, and the queue grows",
+        sustain this rate, and the queue grows",
         done / all_s,
         done / all_s / planned * 100.0,
     );
@@ -373,10 +376,10 @@ fn unsteady_part(parts: &[Course]) -> Option<Finding> {
         more => format!(", and {more} more like it"),
     };
     let words = format!(
-        "steady in total only: {} went between {least:.0} and {most:.0} IOPS{more}",
+        "steady in total only: {} varied between {least:.0} and {most:.0} IOPS{more}",
         worst.name
     );
-    Some((words, "each of them in a run of its own"))
+    Some((words, "run each of them separately"))
 }
 
 /// Returns the deviation of a part from steady, if it is too great.

@@ -39,11 +39,11 @@ fn failed(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let percent = totals.errors as f64 / all.max(1) as f64 * 100.0;
     let verdict = if percent > FAILED_PERCENT { Verdict::Fail } else { Verdict::Warn };
     let words = format!(
-        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); rate and latencies \
-         leave them out",
+        "{} of {all} I/Os failed, {percent:.2} % (at most {FAILED_PERCENT:.0}); rate and \
+        latencies do not include them",
         totals.errors
     );
-    let mend = "dmesg | tail (messages of the kernel; for a target see its own log)";
+    let mend = "dmesg | tail (kernel messages; for a target see its log)";
     (totals.errors > 0).then_some((verdict, words, mend))
 }
 
@@ -56,12 +56,12 @@ fn waiting(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let fails = percent > WAITED_PERCENT || totals.completed() == 0;
     let verdict = if fails { Verdict::Fail } else { Verdict::Warn };
     let words = format!(
-        "{} I/Os were never answered, the oldest for {oldest_s:.2} s: up to {:.0} % of what was \
-         outstanding (at most {WAITED_PERCENT:.0}); their latency is not known",
+        "{} I/Os were never answered, the oldest for {oldest_s:.2} s: up to {:.0} % of those in \
+        flight (at most {WAITED_PERCENT:.0}); their latency is not known",
         waiting.ios,
         percent.min(100.0),
     );
-    let mend = "--seconds 60 (does the answer come late, or never?)";
+    let mend = "--seconds 60 (distinguishes late completions from lost ones)";
     (waiting.ios > 0).then_some((verdict, words, mend))
 }
 
@@ -73,7 +73,7 @@ fn below(hidden: &[String]) -> Option<(Verdict, String, &'static str)> {
         more => format!("; and {more} more"),
     };
     let words = format!("faults that no I/O shows: {}{more}", told.join("; "));
-    let mend = "drumfire run LEG (with the same flags: does it fail alone?)";
+    let mend = "drumfire run LEG (with the same flags, to test the leg alone)";
     (!hidden.is_empty()).then_some((Verdict::Warn, words, mend))
 }
 
@@ -84,7 +84,7 @@ fn sent_again(totals: &Totals) -> Option<(Verdict, String, &'static str)> {
     let all = window + ramp;
     let before = if ramp > 0 { format!(", {ramp} of them in the ramp") } else { String::new() };
     let words = format!(
-        "{all} connections were made again{before}: what was in flight was sent again or failed"
+        "{all} connections were made again{before}: I/Os in flight were sent again or failed"
     );
     let mend = "ss -tin (retransmissions, round trips; see the target's log for the reason)";
     (all > 0).then_some((Verdict::Warn, words, mend))
@@ -185,6 +185,6 @@ mod test {
         let check = judge(0, 2);
         assert_eq!(check.verdict, Verdict::Warn);
         assert!(check.evidence.starts_with("2 connections were made again, 2 of them in the ramp"));
-        assert!(judge(1, 0).evidence.starts_with("1 connections were made again: what was"));
+        assert!(judge(1, 0).evidence.starts_with("1 connections were made again: I/Os in flight"));
     }
 }

@@ -70,7 +70,7 @@ impl WorkingSet {
         let single = *used <= self.longest_bytes && used < volume;
         let hot = self.hot_bytes;
         let small = if single {
-            Some(format!("every I/O goes to the same {}", size(*used)))
+            Some(format!("all I/Os go to the same {}", size(*used)))
         } else if (*used as f64) < CORNER_SHARE * *volume as f64 {
             Some(format!("only {} of {} are used (at least 1 %)", size(*used), size(*volume)))
         } else if hot < *used && (hot as f64) < CORNER_SHARE * *volume as f64 {
@@ -96,24 +96,24 @@ impl WorkingSet {
         let unknown = |words: &str| (Verdict::Unknown, words.to_owned());
         match &self.medium {
             Medium::Memory { cache_bytes: None } => {
-                unknown("memory of this process; how large the CPU's caches are is not known")
+                unknown("memory of this process; the size of the CPU caches is not known")
             }
             Medium::PageCache { memory_bytes: 0, .. } => {
-                unknown("through the page cache of a host whose memory is not known")
+                unknown("uses the page cache of a host with unknown memory size")
             }
             Medium::Memory { cache_bytes: Some(cache) } if used < *cache => warn(format!(
-                "{} of memory fit into the CPU cache of {}, so the cache is measured",
+                "{} of memory fit into the CPU cache of {}, so the CPU cache is measured",
                 size(used),
                 size(*cache)
             )),
             Medium::Memory { .. } => pass("memory of this process, not a disk".to_owned()),
             Medium::TargetMemory => pass("memory of the target, not a disk".to_owned()),
-            Medium::Beneath(what) => warn(format!("all of it is held by memory ({what})")),
+            Medium::Beneath(what) => warn(format!("all of it is in memory ({what})")),
             Medium::PageCache { memory_bytes, all_bytes } => {
                 let wanted = memory_bytes.saturating_mul(MEMORIES);
                 let words = format!(
-                    "{} in all go through the page cache of a host with {} of memory (at least {}, \
-                     five times as much)",
+                    "{} in total use the page cache of a host with {} of memory (at least {}, \
+                    five times the memory)",
                     size(*all_bytes),
                     size(*memory_bytes),
                     size(wanted)
@@ -121,16 +121,16 @@ impl WorkingSet {
                 if *all_bytes < wanted { warn(words) } else { pass(words) }
             }
             Medium::Disk { name, rotational } => {
-                let words = format!("{} are used around the page cache", size(used));
+                let words = format!("{} are used, bypassing the page cache", size(used));
                 let [least, most] = DISK_CACHE_BYTES;
                 let wanted = if *rotational == Some(true) { most } else { least };
                 match used < wanted {
                     true => warn(format!(
-                        "{words}: the cache of a disk as {name} may hold them (at least {})",
+                        "{words}: the cache of a disk like {name} may hold them (at least {})",
                         size(wanted)
                     )),
                     false if rotational.is_none() && used < most => unknown(&format!(
-                        "{words}: if {name} turns, its cache may hold them (at least {})",
+                        "{words}: if {name} is an HDD, its cache may hold them (at least {})",
                         size(most)
                     )),
                     false => pass(words),
@@ -140,22 +140,23 @@ impl WorkingSet {
                 Verdict::DoesNotApply,
                 "an emulated drive: its model has no other cache".to_owned(),
             ),
-            Medium::Elsewhere => unknown("what caches are above its data is not known here"),
+            Medium::Elsewhere => unknown("the caches in front of its data are not known here"),
             Medium::Probed(Verdict::Pass) if used < DISK_CACHE_BYTES[0] => warn(format!(
                 "{} are used: the cache of a disk may hold them (at least {})",
                 size(used),
                 size(DISK_CACHE_BYTES[0])
             )),
             Medium::Probed(Verdict::Pass) => pass(format!(
-                "{} are used, and no cache served the job, by what reads take (H25)",
+                "{} are used, and no cache served the job, according to read latencies (H25)",
                 size(used)
             )),
             Medium::Probed(Verdict::Warn | Verdict::Fail) => {
-                warn("a cache served the job, by what reads take (H25)".to_owned())
+                warn("a cache served the job, according to read latencies (H25)".to_owned())
             }
-            Medium::Probed(_) => {
-                unknown("what caches are above its data is not known here, nor by its reads (H25)")
-            }
+            Medium::Probed(_) => unknown(
+                "the caches in front of its data are not known here, nor from read \
+                    latencies (H25)",
+            ),
         }
     }
 }
@@ -171,7 +172,7 @@ fn size(bytes: u64) -> String {
 /// store nothing.
 pub fn working_set(volumes: &[WorkingSet], others: Vec<Finding>) -> Check {
     let judged = volumes.iter().map(WorkingSet::judge).chain(others);
-    let check = together("H08", "working-set", judged, "no volume was looked at");
+    let check = together("H08", "working-set", judged, "no volume was examined");
     let is_cached = |it: &&WorkingSet| matches!(it.medium, Medium::PageCache { .. });
     let commands = volumes.iter().filter(is_cached).take(LISTED);
     let commands = commands.filter(|it| it.judge().0 == Verdict::Warn);
@@ -184,11 +185,11 @@ pub fn working_set(volumes: &[WorkingSet], others: Vec<Finding>) -> Check {
 /// different.
 pub fn distinct(same: &[(String, String)], untold: &[String]) -> Option<Check> {
     let one = |(name, first): &(String, String)| {
-        let words = format!("{name}: the same as {first}: their use is counted for each of them");
+        let words = format!("{name}: same volume as {first}: the use of both is counted for each");
         (Verdict::Warn, words)
     };
     let alone = |name: &String| {
-        (Verdict::Unknown, format!("{name}: whether another volume is the same is not known"))
+        (Verdict::Unknown, format!("{name}: it is not known whether another volume is the same"))
     };
     let judged: Vec<Finding> = same.iter().map(one).chain(untold.iter().map(alone)).collect();
     (!judged.is_empty()).then(|| together("H08", "working-set", judged.into_iter(), ""))
@@ -235,7 +236,7 @@ mod test {
     fn a_corner_of_a_volume_is_said() {
         let one = of(4096, disk(None));
         assert_eq!(one.verdict, Verdict::Warn);
-        assert!(one.evidence.contains("every I/O goes to the same 4.0 KiB"), "{one:?}");
+        assert!(one.evidence.contains("all I/Os go to the same 4.0 KiB"), "{one:?}");
         let corner = of(199 * MIB, disk(None));
         assert!(corner.evidence.contains("only 199.0 MiB of 20000.0 MiB"), "{corner:?}");
         assert_eq!(of(256 * MIB, disk(Some(true))).verdict, Verdict::Pass);
@@ -252,7 +253,7 @@ mod test {
         assert_eq!(distinct(&[], &["file:b".into()]).unwrap().verdict, Verdict::Unknown);
         let check = distinct(&[("file:b".into(), "file:a".into())], &[]).unwrap();
         assert_eq!(check.verdict, Verdict::Warn);
-        assert!(check.evidence.starts_with("file:b: the same as file:a"), "{check:?}");
+        assert!(check.evidence.starts_with("file:b: same volume as file:a"), "{check:?}");
     }
 
     /// Lie of H08: less than the cache of a drive; less than five times the memory.

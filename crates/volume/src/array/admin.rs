@@ -55,7 +55,10 @@ pub fn create(
         return Err(wrong(format!("{} legs: 1 to {MEMBERS_MAX}", all.len())).into());
     }
     if !is_name(name) {
-        return Err(wrong(format!("a name is 1 to {NAME_MAX_BYTES} of a-z, 0-9, . _ -")).into());
+        return Err(wrong(format!(
+            "a name has 1 to {NAME_MAX_BYTES} characters of a-z, 0-9, . _ -"
+        ))
+        .into());
     }
     suit(name, &all)?;
     let mut desks = Vec::new();
@@ -111,10 +114,10 @@ pub fn show(uri: &ArrayUri) -> Result<Vec<String>, OpenError> {
         format!("array {} {:032x}", block.name, block.array),
         format!("capacity {} bytes, blocks of {}", block.bytes, block.block_bytes),
         format!("regions of {} bytes", block.region_bytes),
-        format!("generation {}, {in_it} of {} legs in", block.generation.number, block.copies),
+        format!("generation {}, {in_it} of {} legs active", block.generation.number, block.copies),
     ];
     for (number, (member, place)) in block.members.iter().zip(&assembly.places).enumerate() {
-        let name = place.map_or("not here", |place| found[place].name.as_str());
+        let name = place.map_or("missing", |place| found[place].name.as_str());
         lines.push(format!("leg {}: {}, {name}", number + 1, member.state.word()));
     }
     lines.extend(assembly.notes);
@@ -146,7 +149,7 @@ pub fn change(uri: &ArrayUri, change: Change, destroy: &[String]) -> Result<Arra
     let mut seat = legs.len();
     if let Some(number) = gone {
         let at = number.checked_sub(1).filter(|at| *at < legs.len());
-        seat = at.ok_or_else(|| wrong("no leg has that number"))?;
+        seat = at.ok_or_else(|| wrong("no such leg"))?;
         let was = block.members.remove(seat);
         legs.remove(seat);
         if comes.is_none() && was.state != LegState::Spare {
@@ -250,12 +253,12 @@ pub(super) fn suits(array: &str, leg: &Uri) -> Result<(), ArrayError> {
         && !planted(Plant::NestReconnect);
     let why = match leg {
         Uri::Ram { .. } | Uri::Null { .. } => format!(
-            "{leg} is empty when its process ends, and an array is for legs that keep data: take \
-             file: or a remote volume, or mirror(URI,URI) for memory"
+            "{leg} loses its data when the process ends, and the legs of an array must be \
+            persistent: use file: or a remote volume, or mirror(URI,URI) for memory"
         ),
-        _ if reconnects => format!(
-            "{leg}: a leg must not reconnect by itself: remove ?reconnect=, the array re-adds it"
-        ),
+        _ if reconnects => {
+            format!("{leg}: remove ?reconnect=: the array itself reconnects its legs")
+        }
         _ => return Ok(()),
     };
     Err(ArrayError::Change { array: array.to_owned(), why })
@@ -306,7 +309,8 @@ mod test {
         for leg in ["ram:8m", "null:8m", "delay:x25-m(ram:8m)", "mirror(ram:8m,file:/x)"] {
             let leg: Uri = leg.parse().unwrap();
             let error = create("disk", &[leg.clone(), leg], &[], &[]).unwrap_err().to_string();
-            let said = error.contains("is empty when its process ends") || error.contains("same");
+            let said =
+                error.contains("loses its data when the process ends") || error.contains("same");
             assert!(said, "{error}");
         }
         assert!(suits("disk", &"ram:8m".parse().unwrap()).is_err());
@@ -327,10 +331,10 @@ mod test {
             format!("stripe:64k(mirror(file:/x,stripe:64k(file:/y,{far})),file:/z)"),
         ] {
             let refused = suits("disk", &leg.parse().unwrap()).unwrap_err().to_string();
-            assert!(refused.contains("must not reconnect"), "{leg}: {refused}");
+            assert!(refused.contains("remove ?reconnect="), "{leg}: {refused}");
             let legs = [leg.parse().unwrap(), "file:/a".parse().unwrap()];
             let created = create("disk", &legs, &[], &[]).unwrap_err().to_string();
-            assert!(created.contains("must not reconnect"), "{leg}: {created}");
+            assert!(created.contains("remove ?reconnect="), "{leg}: {created}");
         }
     }
 }

@@ -100,7 +100,7 @@ pub fn assemble(
         {
             let name = &found[*place].name;
             notes.push(format!(
-                "leg {} ({name}) is stale: it is copied while the array is open",
+                "leg {} ({name}) is stale: it resyncs while the array is open",
                 number + 1
             ));
         }
@@ -140,7 +140,7 @@ pub fn leave_older_images(
         let listed = &mut assembly.newest.members[*member];
         (listed.state, listed.left) = (LegState::Out, left);
         let number = member + 1;
-        assembly.notes.push(format!("leg {number} holds an older image: it is copied anew"));
+        assembly.notes.push(format!("leg {number} holds an older image: full resync"));
     }
     Ok(rest)
 }
@@ -372,10 +372,7 @@ mod test {
             let assembly = assemble("disk", &legs, &[], false).unwrap();
             assert_eq!(assembly.newest.generation, new.generation);
             assert_eq!(assembly.newest.in_state(LegState::In), 1);
-            assert_eq!(
-                assembly.notes,
-                ["leg 2 (b) is stale: it is copied while the array is open"]
-            );
+            assert_eq!(assembly.notes, ["leg 2 (b) is stale: it resyncs while the array is open"]);
         }
         // A second attempt without `degraded` is refused, too.
         let error = say(&[found("b", &old, 12)]);
@@ -428,14 +425,14 @@ mod test {
         removed.advance(1);
         removed.members[1].uuid = 99;
         let cases = [
-            (vec![empty], "is no leg of an array"),
+            (vec![empty], "is not a leg of an array"),
             (vec![a.clone(), torn], "both superblocks of b are damaged"),
             (vec![a.clone(), other(|b| b.name = "x".to_owned())], "b is a leg of another array, x"),
-            (vec![a.clone(), other(|b| b.array = 8)], "a and b are legs of two arrays"),
-            (vec![a.clone(), found("c", &block, 11)], "c is a copy of a"),
+            (vec![a.clone(), other(|b| b.array = 8)], "a and b belong to two different arrays"),
+            (vec![a.clone(), found("c", &block, 11)], "c and a are the same leg"),
             (vec![found("a", &removed, 11), found("b", &block, 12)], "b was removed"),
             (vec![a.clone(), Found { bytes: 3 << 20, ..found("b", &pair(), 12) }], ""),
-            (vec![Found { bytes: 2 << 20, ..a.clone() }], "2097152 bytes, and 3145728 are needed"),
+            (vec![Found { bytes: 2 << 20, ..a.clone() }], "2097152 bytes, minimum 3145728"),
             (vec![Found { block_bytes: 4096, ..a.clone() }], "blocks of 4096 bytes"),
             (vec![], "no leg is named"),
         ];
@@ -494,6 +491,6 @@ mod test {
         let mut block = pair();
         block.members[0].state = LegState::Syncing;
         let error = say(&[found("a", &block, 11)]);
-        assert!(error.contains("no leg present") && error.contains("a is syncing"), "{error}");
+        assert!(error.contains("no available leg") && error.contains("a is syncing"), "{error}");
     }
 }

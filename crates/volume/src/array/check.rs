@@ -232,8 +232,8 @@ pub fn words(report: &CheckReport) -> String {
             format!("checked: the legs differed in {found} bytes of {compared}, repaired")
         }
         (found, left) => format!(
-            "checked: the legs differ in {left} bytes of {compared} ({found} found): make them \
-             equal with `drumfire volume check --repair`"
+            "checked: the legs differ in {left} bytes of {compared} ({found} found): resync them \
+            with `drumfire volume check --repair`"
         ),
     }
 }

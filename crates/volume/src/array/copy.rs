@@ -232,7 +232,7 @@ impl Copy {
         let shared = port.shared.clone();
         pace.ends(port.now, self.begun, shared.was_busy());
         for leg in legs(bad) {
-            shared.leave(leg, &|| "a copy could not be written".to_owned());
+            shared.leave(leg, &|| "a write of the resync failed".to_owned());
         }
         (self.phase, self.narrow) = (Phase::Claim, false);
         if bad != 0 {

@@ -56,7 +56,7 @@ impl Desk {
                 };
             }
             if now > end {
-                return Err(failed("no answer within 60 s".to_owned()));
+                return Err(failed("timed out after 60 s".to_owned()));
             }
             let wake = self.lane.wake().unwrap_or(end).min(end);
             ready.clear();

@@ -7,8 +7,8 @@ use super::superblock::Generation;
 pub enum ArrayError {
     /// A leg holds no superblock.
     #[error(
-        "array {array}: {leg} is no leg of an array: make one with `drumfire volume create`, or \
-         add it with `drumfire volume add`"
+        "array {array}: {leg} is not a leg of an array: create an array with `drumfire volume \
+        create`, or add the leg with `drumfire volume add`"
     )]
     NoLeg {
         /// The array's name.
@@ -18,8 +18,8 @@ pub enum ArrayError {
     },
     /// Both superblocks of a leg are damaged.
     #[error(
-        "array {array}: both superblocks of {leg} are damaged: name the other legs only and \
-         put it in again with `drumfire volume replace`"
+        "array {array}: both superblocks of {leg} are damaged: name only the other legs, and \
+        re-add this one with `drumfire volume replace`"
     )]
     Damaged {
         /// The array's name.
@@ -28,7 +28,10 @@ pub enum ArrayError {
         leg: String,
     },
     /// A leg was made by another version.
-    #[error("array {array}: {leg} is of version {version}, and this program knows version 1")]
+    #[error(
+        "array {array}: {leg} has superblock version {version}, and this program supports \
+        version 1"
+    )]
     Version {
         /// The array's name.
         array: String,
@@ -48,7 +51,7 @@ pub enum ArrayError {
         other: String,
     },
     /// Two arrays have the same name.
-    #[error("array {array}: {one} and {other} are legs of two arrays that are both called so")]
+    #[error("array {array}: {one} and {other} belong to two different arrays of this name")]
     TwoArrays {
         /// The name.
         array: String,
@@ -58,7 +61,10 @@ pub enum ArrayError {
         other: String,
     },
     /// Two legs have the same identity.
-    #[error("array {array}: {one} is a copy of {other}, bit by bit: name one of them only")]
+    #[error(
+        "array {array}: {one} and {other} are the same leg or bit-identical copies: name \
+        only one of them"
+    )]
     Twice {
         /// The array's name.
         array: String,
@@ -69,9 +75,9 @@ pub enum ArrayError {
     },
     /// Legs diverged (split brain).
     #[error(
-        "array {array}: {one} and {other} diverged (split brain): {one} was {one_history}, {other} \
-         was {other_history}; name the leg that is right, with &degraded=1, and put the other in \
-         again with `drumfire volume replace`"
+        "array {array}: {one} and {other} diverged (split brain): {one} was {one_history}, \
+        {other} was {other_history}; name only the leg with the correct data, with &degraded=1, \
+        and re-add the other with `drumfire volume replace`"
     )]
     SplitBrain {
         /// The array's name.
@@ -87,9 +93,9 @@ pub enum ArrayError {
     },
     /// Legs that are in have images of different times.
     #[error(
-        "array {array}: leg {one} lacks changes that leg {other} has, and the other way round: \
-         older images were put in place of both; name the leg that is right, with &degraded=1, and \
-         put the other in again with `drumfire volume replace`"
+        "array {array}: legs {one} and {other} each lack changes of the other: both were replaced \
+        by older images; name only the leg with the correct data, with &degraded=1, and re-add \
+        the other with `drumfire volume replace`"
     )]
     OlderImages {
         /// The array's name.
@@ -101,8 +107,8 @@ pub enum ArrayError {
     },
     /// A leg is not a member any more.
     #[error(
-        "array {array}: {leg} was removed from it: leave it out, or add it again with `drumfire \
-         volume add`"
+        "array {array}: {leg} was removed from the array: do not name it, or re-add it with \
+        `drumfire volume add`"
     )]
     Removed {
         /// The array's name.
@@ -113,7 +119,7 @@ pub enum ArrayError {
     /// A leg that may have newer data is missing.
     #[error(
         "array {array}: leg {number} is missing{why}, and may have newer data: bring it back, or \
-         add &degraded=1 to the name if it is lost"
+        add &degraded=1 to the URI if it is lost"
     )]
     Missing {
         /// The array's name.
@@ -124,7 +130,7 @@ pub enum ArrayError {
         why: String,
     },
     /// No leg is in.
-    #[error("array {array}: no leg present has all the data: {legs}")]
+    #[error("array {array}: no available leg has all the data: {legs}")]
     NoneIsIn {
         /// The array's name.
         array: String,
@@ -132,7 +138,7 @@ pub enum ArrayError {
         legs: String,
     },
     /// A leg is smaller than its array.
-    #[error("array {array}: {leg} has {bytes} bytes, and {wanted} are needed")]
+    #[error("array {array}: {leg} has {bytes} bytes, minimum {wanted}")]
     Small {
         /// The array's name.
         array: String,
@@ -144,7 +150,7 @@ pub enum ArrayError {
         wanted: u64,
     },
     /// A leg's blocks are too large.
-    #[error("array {array}: {leg} has blocks of {block_bytes} bytes, and {wanted} is the most")]
+    #[error("array {array}: {leg} has blocks of {block_bytes} bytes, maximum {wanted}")]
     Blocks {
         /// The array's name.
         array: String,

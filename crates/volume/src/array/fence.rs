@@ -44,8 +44,8 @@ impl Fence {
         let seconds = self.wait.as_secs_f64();
         let until = *self.until.get_or_insert_with(|| {
             shared.say(format!(
-                "it was not closed in order: writes wait {seconds:.0} s, as earlier ones may still \
-                 be executed on remote legs"
+                "unclean shutdown: writes wait {seconds:.0} s, as remote legs may still execute \
+                earlier writes"
             ));
             now + self.wait
         });
@@ -57,6 +57,6 @@ impl Fence {
             shared.map.tell(*region, Event::Differs);
         }
         shared.map.differed();
-        shared.say("writes go on".to_owned());
+        shared.say("writes resume".to_owned());
     }
 }

@@ -71,36 +71,35 @@ impl Growth {
                 (None, _) => {
                     let number = number + 1;
                     return wrong(format!(
-                        "leg {number} is not here: name it, or remove it with `drumfire volume \
-                         remove`, and grow then"
+                        "leg {number} is missing: name it, or remove it with `drumfire volume \
+                        remove`, then grow"
                     ));
                 }
                 (Some(place), LegState::Out | LegState::Syncing) => {
                     let (number, name) = (number + 1, &found[*place].name);
                     return wrong(format!(
-                        "leg {number} ({name}) is behind: serve the array until it is equal, or \
-                         remove it with `drumfire volume remove`, and grow then"
+                        "leg {number} ({name}) is stale: serve the array until the leg is in \
+                        sync, or remove it with `drumfire volume remove`, then grow"
                     ));
                 }
             }
         }
         let Some((smallest, leg_bytes)) = legs.iter().copied().min_by_key(|(_, bytes)| *bytes)
         else {
-            return wrong("it has no leg".to_owned());
+            return wrong("no legs".to_owned());
         };
         let (most, name) = (data_bytes(leg_bytes), &found[smallest].name);
         let wanted = bytes.unwrap_or(most);
         if wanted > most || (bytes.is_none() && most <= old.bytes) {
             return wrong(format!(
-                "{name}, its smallest leg, has room for {most} bytes of it: put a larger one in \
-                 its place with `drumfire volume replace`"
+                "the smallest leg, {name}, limits the capacity to {most} bytes: replace it by a \
+                larger one with `drumfire volume replace`"
             ));
         }
         if wanted <= old.bytes || !wanted.is_multiple_of(1 << 16) {
             let now = old.bytes;
             return wrong(format!(
-                "{wanted} bytes: more than the {now} that it has, in whole 64 KiB, and at most \
-                 {most}"
+                "{wanted} bytes: a multiple of 64 KiB above the current {now}, maximum {most}"
             ));
         }
         let map = Map::read(old.bytes, maps).grown(wanted);

@@ -185,7 +185,7 @@ impl Join {
         let Some(leg) = legs(wanted).find(behind).or_else(|| legs(wanted).next()) else { return };
         (self.leg, self.last) = (leg, leg);
         if port.shared.is_haunted(leg) && !planted(Plant::JoinWithoutFence) {
-            let why = "waits: I/Os that it has not answered may still be executed";
+            let why = "waits: its unanswered I/Os may still be executed";
             port.shared.say(format!("{} {why}", port.shared.leg_name(leg)));
             return;
         }
@@ -210,8 +210,8 @@ impl Join {
                 let (name, wait) = (port.shared.leg_name(self.leg), end.since(port.now));
                 let seconds = wait.as_secs_f64();
                 port.shared.say(format!(
-                    "{name} waits {seconds:.0} s: writes of a lost connection may still be \
-                     executed"
+                    "{name} waits {seconds:.0} s: writes sent on a lost connection may still be \
+                    executed"
                 ));
             }
             return;
@@ -250,7 +250,7 @@ impl Join {
         });
         if !is_ours {
             self.barred |= 1 << self.leg;
-            let why = "it changed while it was out: it stays out";
+            let why = "was changed while it was out: it is not re-added";
             port.shared.say(format!("{} {why}", port.shared.leg_name(self.leg)));
             return self.give_up(port);
         }
@@ -323,7 +323,10 @@ impl Join {
         }
         if is_old {
             let name = port.shared.leg_name(self.leg);
-            port.shared.say(format!("{name} holds an older image: all it may lack is copied"));
+            port.shared.say(format!(
+                "{name} holds an older image: everything that may have \
+                changed is resynced"
+            ));
         }
         for region in &self.must {
             map.tell(*region, Event::Write);
@@ -361,7 +364,7 @@ impl Join {
             // The last leg did not fail, as this one was not read.
             return port.shared.retract(self.leg);
         }
-        port.shared.say(format!("{} is in again", port.shared.leg_name(self.leg)));
+        port.shared.say(format!("{} is back in sync", port.shared.leg_name(self.leg)));
         (self.phase, self.short_since, self.pause) = (Phase::Idle, None, PAUSE);
     }
 

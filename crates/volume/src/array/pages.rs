@@ -118,7 +118,7 @@ impl Pages {
     fn written(&mut self, port: &mut Port, writing: &Writing, good: u32, bad: u32) {
         let shared = &port.shared;
         for leg in legs(bad) {
-            shared.leave(leg, &|| "its map could not be written".to_owned());
+            shared.leave(leg, &|| "its write-intent bitmap could not be written".to_owned());
         }
         // A page is written once every remaining leg has it; the others fail.
         if good & shared.recorded() == 0 || bad & shared.in_it() != 0 {

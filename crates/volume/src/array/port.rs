@@ -258,7 +258,7 @@ impl Port {
             let limit = patience.as_secs_f64();
             // A leg that gets no writes is out already.
             if (self.shared.writers_now() | self.shared.in_it()) & 1 << leg != 0 {
-                self.shared.leave(leg, &|| format!("no answer within {limit:.0} s"));
+                self.shared.leave(leg, &|| format!("timed out after {limit:.0} s"));
             }
             if self.shared.in_it() & 1 << leg == 0 {
                 self.give_up(leg);

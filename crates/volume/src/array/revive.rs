@@ -86,8 +86,8 @@ impl Revive {
         if attempt.is_older(port, recorder, pages) && !planted(Plant::ReviveUnseen) {
             let name = port.shared.leg_name(leg);
             port.shared.say(format!(
-                "{name}, the last leg, came back as an older image: I/Os fail until the right one \
-                 is there, or the array is opened again with all legs"
+                "{name}, the last leg, came back as an older image: I/Os fail until the current \
+                image returns, or the array is reopened with all legs"
             ));
             return self.give_up(port, LONG_PAUSE);
         }

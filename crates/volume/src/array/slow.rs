@@ -44,7 +44,7 @@ impl Slow {
                 self.told[leg] = Some(now);
                 let ms = |time: Nanos| time.as_secs_f64() * 1e3;
                 shared.say(format!(
-                    "{} is slow: a write takes {:.1} ms there and {:.1} ms on leg {}",
+                    "{} is slow: its writes take {:.1} ms, and {:.1} ms on leg {}",
                     shared.leg_name(leg),
                     ms(mean),
                     ms(best),

@@ -65,7 +65,7 @@ pub(super) fn look(uri: &ArrayUri, writes: bool) -> Result<Opened, OpenError> {
     let found: Vec<Found> = desks.iter_mut().map(Desk::found).collect();
     if found.is_empty() {
         let (array, why) = (uri.name.clone(), lost.join(", "));
-        return Err(ArrayError::Io { array, leg: "no leg is present".to_owned(), why }.into());
+        return Err(ArrayError::Io { array, leg: "no leg is available".to_owned(), why }.into());
     }
     let mut assembly = assemble(&uri.name, &found, &lost, uri.degraded)?;
     let maps = read_maps(&mut desks, &assembly);
@@ -97,7 +97,7 @@ impl ArrayVolume {
         let volume = |place: Option<usize>| Some(Arc::clone(&desks[place?].volume));
         let legs: Arc<[_]> = assembly.places.iter().map(|place| volume(*place)).collect();
         let name = |place: &Option<usize>| {
-            place.map_or_else(|| "not here".to_owned(), |place| found[place].name.clone())
+            place.map_or_else(|| "missing".to_owned(), |place| found[place].name.clone())
         };
         let names = assembly.places.iter().map(name).collect();
         let shapes: Vec<Geometry> = legs.iter().flatten().map(|leg| leg.geometry()).collect();
@@ -172,7 +172,7 @@ impl Thread {
         };
         let thread = std::thread::Builder::new().name("array".to_owned()).spawn(body);
         let handle = thread.map_err(|error| failed(error.to_string()))?;
-        let died = |_| failed("its thread ended before it began".to_owned());
+        let died = |_| failed("its thread ended during startup".to_owned());
         let waker = wait.recv().map_err(died)?.map_err(failed)?;
         Ok(Thread { stop, waker, handle: Mutex::new(Some(handle)) })
     }

@@ -67,7 +67,7 @@ impl Delay {
         let about = match profile.scatter_is_known() {
             Some(source) => format!("emulates {}, calibrated by {source}", profile.name),
             None => format!(
-                "emulates {}, not calibrated: its percentiles say nothing about the drive",
+                "emulates {}, not calibrated: percentiles are not those of the drive",
                 profile.name
             ),
         };
@@ -105,7 +105,7 @@ impl Drive {
             Err(reason) => {
                 let reason = reason.lines().collect::<Vec<_>>().join("; ");
                 let line =
-                    format!("the change of the profile is refused, the old one stays: {reason}");
+                    format!("the changed profile is invalid, the old one stays in use: {reason}");
                 changes.news.push(line);
                 changes.refused = Some(reason);
             }
@@ -125,7 +125,10 @@ impl Drive {
         let taken = (*count > 0)
             .then(|| format!("the profile changed {times} during the run, last to {name}"));
         let refused = refused.as_ref().map(|reason| {
-            format!("the last change of the profile was refused: {}", reason.trim_end())
+            format!(
+                "the last change of the profile was invalid and not applied: {}",
+                reason.trim_end()
+            )
         });
         taken.into_iter().chain(refused).collect()
     }

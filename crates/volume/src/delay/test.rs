@@ -412,7 +412,7 @@ fn a_change_that_makes_no_sense_is_told_and_changes_nothing() {
     drive.change(Ok(FIXED.replace("servers = 2", "servers = 0")));
     drive.change(Err("no such file".to_owned()));
     assert_eq!(drive.machine.depth(), 9);
-    assert!(drive.incidents()[1].ends_with("was refused: no such file"));
+    assert!(drive.incidents()[1].ends_with("was invalid and not applied: no such file"));
 }
 
 #[test]

@@ -117,7 +117,7 @@ impl Keeper {
             }
         };
         let thread = std::thread::Builder::new().name("keeper".to_owned()).spawn(body)?;
-        let died = |_| io::Error::other("the thread ended before it began");
+        let died = |_| io::Error::other("the thread ended during startup");
         let waker = wait.recv().map_err(died)??;
         let next = AtomicU32::new(0);
         Ok(Keeper { orders: Some(giver(waker)), next, thread: Some(thread) })
@@ -290,12 +290,12 @@ impl<E: Errand> Call<E> {
             }
             // A peer may speak its own protocol at ours.
             Some(End::Closed) if self.link.heard => {
-                Err("the peer closed the connection before it answered: is it another protocol's \
-                    port?"
+                Err("the peer closed the connection before a response: is this the port of \
+                    another protocol?"
                     .to_owned())
             }
-            Some(End::Closed) => Err("the peer closed the connection without an answer: is it \
-                another protocol's port?"
+            Some(End::Closed) => Err("the peer closed the connection without a response: is this \
+                the port of another protocol?"
                 .to_owned()),
             Some(end) => Err(end.to_string()),
             None => Ok(()),

@@ -58,11 +58,18 @@ fn choose(
             names.truncate(LISTED_MAX);
             let more = if count > LISTED_MAX { ", …" } else { "" };
             let names = names.join(", ");
-            return Err(format!("the portal has {count} subsystems, name one: {names}{more}"));
+            return Err(format!(
+                "the portal has {count} subsystems; name one in the URI: \
+                {names}{more}"
+            ));
         }
     };
-    check_peer_nqn(name)
-        .map_err(|error| format!("the portal names a subsystem {name}: {error}"))?;
+    check_peer_nqn(name).map_err(|error| {
+        format!(
+            "the portal returned the invalid subsystem name {name}: \
+            {error}"
+        )
+    })?;
     let at: Vec<SocketAddr> = found.iter().filter_map(socket_address).collect();
     let here = at.is_empty() || at.iter().any(|address| asked.contains(address));
     Ok((name.to_owned(), if here { None } else { at.first().copied() }))

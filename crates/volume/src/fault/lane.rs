@@ -235,10 +235,10 @@ impl Lane for FaultLane {
             return self.inner.words_of(cause);
         }
         if cause.0 & 0xffff == POWER {
-            return Some("injected: the power was cut".to_owned());
+            return Some("injected: power cut".to_owned());
         }
         let number = (cause.0 & 0xffff) + 1;
-        Some(format!("injected: fault {number} of the schedule '{}'", self.referee.strikes().0))
+        Some(format!("injected: fault {number} of schedule '{}'", self.referee.strikes().0))
     }
 
     /// Completes hung I/Os: their callers wait for them.

@@ -36,7 +36,7 @@ impl Faulty {
     pub(crate) fn open(name: &str, inner: Arc<dyn Volume>) -> Result<Faulty, OpenError> {
         let refuse = |reason| OpenError::Schedule { name: name.to_owned(), reason };
         let schedule = Schedule::load(name).map_err(refuse)?;
-        let about = format!("injects faults by the schedule '{}'", schedule.name);
+        let about = format!("injects faults of schedule '{}'", schedule.name);
         let referee = Arc::new(Referee::new(schedule, inner.geometry()).map_err(refuse)?);
         if !Schedule::is_shipped(name) {
             let take = |referee: &Referee, text: Result<String, String>| {
@@ -140,16 +140,19 @@ impl Volume for Faulty {
             .map(|(index, (word, strikes))| format!("{word} (fault {}) {strikes}", index + 1))
             .collect();
         let struck = if struck.is_empty() { "none".to_owned() } else { struck.join(", ") };
-        let mut words = format!("I/Os struck by the faults of '{name}': {struck}");
+        let mut words = format!("I/Os affected by the faults of '{name}': {struck}");
         let Counts { lies, lost } = self.referee.cache().counts();
         if lies > 0 {
-            words += &format!("; the cache has lied about {lies} flushes and writes with FUA");
+            words += &format!("; {lies} flushes and FUA writes were acknowledged but not executed");
         }
         if lost > 0 {
-            words += &format!("; cuts of the power have lost {lost} blocks of acknowledged writes");
+            words += &format!("; power cuts lost {lost} blocks of acknowledged writes");
         }
         if let Some(reason) = self.referee.refused() {
-            words += &format!("; the last change of the schedule was not taken: {reason}");
+            words += &format!(
+                "; the last change of the schedule was invalid and not applied: \
+                {reason}"
+            );
         }
         vec![words]
     }

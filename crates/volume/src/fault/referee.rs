@@ -127,7 +127,8 @@ impl Referee {
         let fits = schedule.and_then(|schedule| {
             schedule.fits(&self.geometry)?;
             match schedule.cache.is_some() && !self.geometry.volatile {
-                true => Err("clients were told that there is no write cache".to_owned()),
+                true => Err("the volume was advertised to clients without a volatile write cache"
+                    .to_owned()),
                 false => Ok(schedule),
             }
         });
@@ -147,7 +148,7 @@ impl Referee {
             Err(reason) => {
                 let name = &inside.schedule.name;
                 let line =
-                    format!("the change of the schedule is refused, '{name}' stays: {reason}");
+                    format!("the changed schedule is invalid, '{name}' stays in use: {reason}");
                 inside.news.push(line);
                 inside.refused = Some(reason);
             }

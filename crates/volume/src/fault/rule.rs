@@ -128,7 +128,7 @@ impl TryFrom<SizeText> for Size {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(untagged, expecting = "seconds, or [least, most]")]
+#[serde(untagged, expecting = "seconds, or [minimum, maximum]")]
 enum Added {
     Fixed(f64),
     Between([f64; 2]),
@@ -158,7 +158,7 @@ impl Rule {
             }
         }
         if self.added().is_some_and(|[least, most]| least > most) {
-            return Err("add_s: [least, most]".to_owned());
+            return Err("add_s: [minimum, maximum]".to_owned());
         }
         if self.chance.is_some_and(|chance| !(0.0..=1.0).contains(&chance)) {
             return Err("chance: 0 to 1".to_owned());
@@ -180,35 +180,39 @@ impl Rule {
         let slow = self.add_s.is_some() || self.factor.is_some();
         if slow != (self.verb == Verb::Slow) {
             return Err(match slow {
-                true => format!("add_s and factor go with verb = \"slow\", not with \"{word}\""),
-                false => "slow needs add_s, factor or both".to_owned(),
+                true => format!("add_s and factor need verb = \"slow\", not \"{word}\""),
+                false => "verb = \"slow\" needs add_s, factor or both".to_owned(),
             });
         }
         if self.factor.is_some_and(|factor| !(1.0..=1e6).contains(&factor)) {
             return Err("factor: 1 to 1000000".to_owned());
         }
         if self.fault.is_some() && self.verb != Verb::Error {
-            return Err(format!("fault goes with verb = \"error\", not with \"{word}\""));
+            return Err(format!("fault needs verb = \"error\", not \"{word}\""));
         }
         if self.sticky && self.verb != Verb::Error {
-            return Err(format!("sticky goes with verb = \"error\", not with \"{word}\""));
+            return Err(format!("sticky needs verb = \"error\", not \"{word}\""));
         }
         if self.verb == Verb::BadBlocks && (self.chance.is_none() || self.count.is_some()) {
-            return Err("bad-blocks needs chance, the share of bad blocks, and no count".to_owned());
+            return Err(
+                "verb = \"bad-blocks\" needs chance, the share of bad blocks, and accepts \
+                no count"
+                    .to_owned(),
+            );
         }
         if self.verb == Verb::PowerCut {
             return self.check_cut();
         }
         if self.survives.is_some() || self.torn.is_some() {
-            return Err(format!(
-                "survives and torn go with verb = \"power-cut\", not with \"{word}\""
-            ));
+            return Err(format!("survives and torn need verb = \"power-cut\", not \"{word}\""));
         }
         if self.verb == Verb::Withhold && (self.range.is_some() || self.chance.is_some()) {
-            return Err("withhold strikes all writes: no range, no chance".to_owned());
+            return Err(
+                "verb = \"withhold\" affects all writes: remove range and chance".to_owned()
+            );
         }
         match self.named().into_iter().flatten().find(|op| !self.verb.goes_with(*op)) {
-            Some(op) => Err(format!("{word} does nothing to a {}", op.op().word())),
+            Some(op) => Err(format!("verb = \"{word}\" has no effect on a {}", op.op().word())),
             None if self.named().is_some_and(|named| named.is_empty()) => {
                 Err("op: at least one".to_owned())
             }
@@ -218,7 +222,9 @@ impl Rule {
 
     fn check_cut(&self) -> Result<(), String> {
         if self.op != Ops::All || self.range.is_some() || self.chance.is_some() {
-            return Err("power-cut strikes everything: no op, no range, no chance".to_owned());
+            return Err(
+                "verb = \"power-cut\" affects all I/Os: remove op, range and chance".to_owned()
+            );
         }
         match self.survives {
             Some(share) if !(0.0..=1.0).contains(&share) => Err("survives: 0 to 1".to_owned()),

@@ -118,7 +118,7 @@ impl Schedule {
         }
         let text = read_short(Path::new(name), TEXT_BYTES_MAX).map_err(|error| {
             let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
-            format!("{error}; name a file, or one of {}", known.join(", "))
+            format!("{error}; name a file or one of {}", known.join(", "))
         })?;
         Schedule::parse(&text)
     }
@@ -131,11 +131,13 @@ impl Schedule {
     /// Checks the schedule against a volume's geometry.
     pub(super) fn fits(&self, geometry: &Geometry) -> Result<(), String> {
         if self.cache.is_some() && geometry.block_bytes < 512 {
-            return Err("a cache needs a volume with blocks: leave out block=1".to_owned());
+            return Err("[cache] needs blocks of at least 512 bytes: remove block=1".to_owned());
         }
         let is_stale = self.rules.iter().any(|rule| rule.verb == Verb::Stale);
         if is_stale && geometry.block_bytes < 512 {
-            return Err("stale needs a volume with blocks: leave out block=1".to_owned());
+            return Err(
+                "verb = 'stale' needs blocks of at least 512 bytes: remove block=1".to_owned()
+            );
         }
         Ok(())
     }
@@ -149,13 +151,13 @@ impl Schedule {
         let mut schedule: Schedule =
             toml::from_str(text).map_err(|error| in_one_line(text, &error))?;
         if schedule.rules.len() > RULES_MAX {
-            return Err(format!("{} faults: {RULES_MAX} at most", schedule.rules.len()));
+            return Err(format!("{} faults: maximum {RULES_MAX}", schedule.rules.len()));
         }
         if schedule.name.is_empty() && schedule.rules.is_empty() && schedule.cache.is_none() {
             "no faults".clone_into(&mut schedule.name);
         }
         if schedule.name.is_empty() || schedule.name.chars().any(char::is_control) {
-            return Err("name: missing: describe the schedule".to_owned());
+            return Err("name is missing: a short description of the schedule".to_owned());
         }
         if schedule
             .cache

@@ -135,7 +135,7 @@ fn a_sticky_error_stays() {
         let done = once(&mut lane, now * MS, io(1, Op::Flush, 0, 0, 0));
         assert_eq!(done.result, Err(Fault::Medium));
         let words = lane.words_of(done.cause).unwrap();
-        assert_eq!(words, "injected: fault 1 of the schedule 'x'");
+        assert_eq!(words, "injected: fault 1 of schedule 'x'");
     }
     assert_eq!(once(&mut lane, 0, io(1, Op::Read, 0, 512, 0)).result, Ok(()));
 }
@@ -265,7 +265,7 @@ fn a_cut_of_the_power_ends_what_is_in_flight_and_the_power_comes_back() {
     for (op, offset) in [(Op::Read, 0), (Op::Trim, 0), (Op::Flush, 0), (Op::Read, BYTES)] {
         let done = once(&mut lane, 2999 * MS, io(4, op, offset, 512, 0));
         assert_eq!(done.result, Err(Fault::Disconnected), "{op:?}");
-        assert_eq!(lane.words_of(done.cause).unwrap(), "injected: fault 3 of the schedule 'x'");
+        assert_eq!(lane.words_of(done.cause).unwrap(), "injected: fault 3 of schedule 'x'");
     }
     assert_eq!(once(&mut lane, 3000 * MS, io(5, Op::Read, 512, 512, 0)).result, Ok(()));
     assert_eq!(read(&mut lane, 512, 512), [0; 512]);
@@ -283,12 +283,12 @@ fn a_schedule_may_be_switched_and_one_that_does_not_fit_is_told() {
     let volatile = referee.geometry().volatile;
     assert!(!volatile && !lane.geometry().volatile);
     referee.replace(Schedule::parse("name = 'y'\n[cache]\n"));
-    assert!(referee.refused().unwrap().contains("no write cache"));
+    assert!(referee.refused().unwrap().contains("without a volatile write cache"));
     referee.replace(Schedule::parse("nonsense"));
     assert!(referee.refused().unwrap().starts_with("line 1: "));
     assert_eq!(referee.strikes().0, "x");
     let news = referee.news();
-    assert!(news.len() == 2 && news.iter().all(|line| line.contains("is refused, 'x' stays")));
+    assert!(news.len() == 2 && news.iter().all(|line| line.contains("is invalid, 'x' stays")));
     // One without faults heals, and so does an empty file.
     for (healed, name) in [("", "no faults"), ("# nothing\n", "no faults"), ("name = 'z'", "z")] {
         referee.replace(Schedule::parse(healed));
@@ -375,30 +375,30 @@ fn what_comes_along_makes_sense_and_nonsense_is_refused_with_its_key() {
         ("verb = 'explode'", "unknown variant"),
         ("verb = 'error'\ncolour = 1", "unknown field"),
         ("verb = 'slow'", "needs add_s"),
-        ("verb = 'hang'\nadd_s = 1", "go with verb = \"slow\""),
-        ("verb = 'slow'\nadd_s = [2, 1]", "[least, most]"),
+        ("verb = 'hang'\nadd_s = 1", "need verb = \"slow\""),
+        ("verb = 'slow'\nadd_s = [2, 1]", "[minimum, maximum]"),
         ("verb = 'slow'\nadd_s = nan", "add_s: 0 to"),
         ("verb = 'slow'\nfactor = 0.5", "factor: 1 to"),
         ("verb = 'error'\nchance = 1.5", "chance: 0 to 1"),
         ("verb = 'error'\nevery_s = 5", "shorter for_s"),
         ("verb = 'error'\nrange = ['2g', '1g']", "range:"),
         ("verb = 'error'\nrange = ['x', '1g']", "size"),
-        ("verb = 'tear'\nop = 'read'", "tear does nothing to a read"),
+        ("verb = 'tear'\nop = 'read'", "\"tear\" has no effect on a read"),
         ("verb = 'error'\nop = []", "op: at least one"),
-        ("verb = 'drop'\nsticky = true", "sticky goes with"),
-        ("verb = 'hang'\nfault = 'medium'", "fault goes with"),
-        ("verb = 'power-cut'\nop = 'read'", "strikes everything"),
+        ("verb = 'drop'\nsticky = true", "sticky needs"),
+        ("verb = 'hang'\nfault = 'medium'", "fault needs"),
+        ("verb = 'power-cut'\nop = 'read'", "affects all I/Os"),
         ("verb = 'power-cut'\nsurvives = 2", "survives: 0 to 1"),
-        ("verb = 'hang'\ntorn = true", "survives and torn go with"),
-        ("verb = 'stale'\nop = 'write'", "stale does nothing to a write"),
+        ("verb = 'hang'\ntorn = true", "survives and torn need"),
+        ("verb = 'stale'\nop = 'write'", "\"stale\" has no effect on a write"),
         ("verb = 'bad-blocks'", "needs chance"),
     ] {
         let error = Schedule::parse(&format!("name = 'x'\n[[fault]]\n{fault}\n")).unwrap_err();
         assert!(error.contains(part), "{fault}: {error}");
     }
     let many = "[[fault]]\nverb = 'hang'\n".repeat(65);
-    assert!(Schedule::parse(&format!("name = 'x'\n{many}")).unwrap_err().contains("64 at most"));
-    assert!(Schedule::parse("[[fault]]\nverb = 'hang'\n").unwrap_err().contains("name: missing"));
+    assert!(Schedule::parse(&format!("name = 'x'\n{many}")).unwrap_err().contains("maximum 64"));
+    assert!(Schedule::parse("[[fault]]\nverb = 'hang'\n").unwrap_err().contains("name is missing"));
     let huge = Schedule::parse("name = 'x'\n[cache]\nsize = '5g'\n");
     assert!(huge.unwrap_err().contains("1 to 4g"));
     let bytes = Geometry { block_bytes: 1, ..Geometry::new(BYTES, 512) };
@@ -429,7 +429,7 @@ fn a_connection_ends_in_place_of_an_answer() {
         assert_eq!(done.result.is_err(), end.is_some(), "{op:?}");
         assert_eq!(done.cause.as_end(), end);
         if let Some((_, number)) = end {
-            let words = format!("injected: fault {} of the schedule 'x'", number + 1);
+            let words = format!("injected: fault {} of schedule 'x'", number + 1);
             assert_eq!(lane.words_of(done.cause), Some(words));
         }
     }
@@ -462,6 +462,6 @@ fn data_are_not_asked_for_while_the_gate_is_shut() {
     let says = |more: &str| {
         Schedule::parse(&format!("name = 'x'\n[[fault]]\nverb = 'withhold'\n{more}")).unwrap_err()
     };
-    assert!(says("chance = 0.5").contains("no chance"));
-    assert!(says("op = 'read'").contains("withhold does nothing to a read"));
+    assert!(says("chance = 0.5").contains("remove range and chance"));
+    assert!(says("op = 'read'").contains("\"withhold\" has no effect on a read"));
 }

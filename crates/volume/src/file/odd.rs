@@ -47,7 +47,10 @@ impl Tail {
 /// Says that the last part of a block is not used.
 pub(crate) fn left_out(name: &dyn Display, bytes: u64, block_bytes: u32) -> String {
     let odd = bytes % u64::from(block_bytes);
-    format!("{name}: {bytes} bytes are no multiple of {block_bytes}: the last {odd} are left out")
+    format!(
+        "{name}: {bytes} bytes are not a multiple of {block_bytes}: the last {odd} bytes are \
+        not used"
+    )
 }
 
 impl FileVolume {
@@ -59,9 +62,9 @@ impl FileVolume {
         match self.tail {
             Tail::None => None,
             Tail::Padded => Some(format!(
-                "{name}: {bytes} bytes are no multiple of {block_bytes}: all of them by bytes \
-                 (NBD, attach), through the page cache; elsewhere the last block is padded with {} \
-                 zeroes and cannot be written",
+                "{name}: {bytes} bytes are not a multiple of {block_bytes}: NBD and attach give \
+                access to every byte, through the page cache; elsewhere the last block is padded \
+                with {} zeroes and read-only",
                 block_bytes - odd
             )),
             Tail::LeftOut => Some(left_out(&name, bytes, self.geometry.block_bytes)),

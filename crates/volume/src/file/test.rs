@@ -77,7 +77,7 @@ fn a_file_that_was_cut_short_is_not_made_longer() {
     assert_eq!(go(&core, &mut *lane, Op::Write, last), Ok(()));
     place.cut(8 * BLOCK);
     wait(&core);
-    let end = (Fault::Medium, "end of file: no data there".to_owned());
+    let end = (Fault::Medium, "read past the end of the file".to_owned());
     for op in [Op::Write, Op::WriteZeroes, Op::Trim, Op::Read] {
         assert_eq!(go(&core, &mut *lane, op, last), Err(end.clone()), "{op:?}");
         assert_eq!(go(&core, &mut *lane, op, 8 * BLOCK), Err(end.clone()), "{op:?}");
@@ -105,7 +105,7 @@ fn a_file_that_was_removed_takes_no_writes_and_is_followed_by_all_lanes() {
     for lane in [&mut lane, &mut late] {
         let (fault, words) = go(&core, &mut **lane, Op::Write, 0).unwrap_err();
         assert_eq!(fault, Fault::Medium);
-        assert!(words.contains("was removed"), "{words}");
+        assert!(words.contains("was deleted"), "{words}");
         // Data in the removed file can still be saved.
         assert_eq!(go(&core, &mut **lane, Op::Read, 0), Ok(()));
     }
@@ -124,7 +124,7 @@ fn after_a_sync_that_failed_nothing_is_called_durable_until_the_file_is_opened_a
     assert_eq!(volume.sync.after_flush(Ok(())), Err(why), "one that was in flight");
     let news = volume.news();
     assert!(news.len() == 1 && news[0].contains("EIO (5)"), "once: {news:?}");
-    assert!(news[0].contains("until it is opened again"), "{news:?}");
+    assert!(news[0].contains("until the file is reopened"), "{news:?}");
     assert!(volume.news().is_empty() && volume.own_incidents() == news);
     for lane in &mut lanes {
         for _ in 0..2 {

@@ -35,7 +35,7 @@ const MARKS: [(u64, &[u8], &str); 22] = [
     (32_768, b"JFS1", "a JFS file system"),
 ];
 const MD_MAGIC: [u8; 4] = [0xfc, 0x4e, 0x2b, 0xa9];
-const MD: &str = "a part of an md array";
+const MD: &str = "a member of an md array";
 /// Sectors that may hold an LVM label.
 const LVM_SECTORS: u64 = 4;
 const LVM: &str = "an LVM physical volume";

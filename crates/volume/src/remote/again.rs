@@ -134,9 +134,7 @@ impl<R: Wire> Again<R> {
                 Some(Err(error)) => Step::Failed(error),
                 None => Step::None,
             },
-            LinkState::Opening(until) if now >= *until => {
-                Step::Failed("no answer in time".to_owned())
-            }
+            LinkState::Opening(until) if now >= *until => Step::Failed("timed out".to_owned()),
             LinkState::Up | LinkState::Pausing(_) | LinkState::Opening(_) => Step::None,
         }
     }

@@ -135,7 +135,7 @@ impl Flushes {
             return;
         }
         match power_lost {
-            true => self.past.lose("says that it lost its power"),
+            true => self.past.lose("reported a power loss"),
             false => self.past.suspect(instance),
         }
     }

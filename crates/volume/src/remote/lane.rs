@@ -86,11 +86,11 @@ const LOOK: Nanos = Nanos::from_secs(1);
 const LOOK_HELD: Nanos = Nanos::from_millis(10);
 
 /// Reconnecting does not help.
-const CHANGED: &str = "capacity or block size of the volume changed";
-const ANOTHER: &str = "another disk answers at this address";
+const CHANGED: &str = "the capacity or block size of the volume changed";
+const ANOTHER: &str = "another disk is at this address";
 /// The first connection has met another server than the one whose data the owner has checked: that
 /// server may have an older image.
-const EXCHANGED: &str = "its target was started anew after the array had looked at it";
+const EXCHANGED: &str = "its target was restarted after the array had checked it";
 
 impl<D: Dial, R: Wire> RemoteLane<D, R> {
     /// Starts to connect.
@@ -268,7 +268,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             self.lose(now, ending.to_string(), ending.lost_power());
         } else if link.end.phase() == Phase::Closed {
             if !self.closing {
-                self.lose(now, "the target asked for a logout".to_owned(), false);
+                self.lose(now, "the target requested a logout".to_owned(), false);
             }
         } else if let Some(end) = link.socket.ended() {
             self.lose(now, end.to_string(), false);
@@ -439,7 +439,7 @@ impl<D: Dial, R: Wire> Lane for RemoteLane<D, R> {
 
     fn words_of(&self, cause: Cause) -> Option<String> {
         if cause == LOST {
-            return Some("acknowledged writes that no flush had covered may be lost".to_owned());
+            return Some("acknowledged writes since the last flush may be lost".to_owned());
         }
         self.line.as_ref()?.link.end.words_of(cause)
     }

@@ -206,7 +206,7 @@ impl Past {
         if state.doubts.is_empty() {
             self.doubtful.store(false, ORDER);
             if std::mem::take(&mut state.holds) {
-                self.events.say("writes that were held back go on".to_owned());
+                self.events.say("held-back writes resume".to_owned());
             }
         }
     }
@@ -237,8 +237,8 @@ impl Past {
         let wait = doubt.until.since(now).as_secs_f64();
         if !std::mem::replace(&mut state.holds, true) {
             self.events.say(format!(
-                "writes are held back for up to {wait:.0} s: earlier ones of the same places, sent \
-                 on a lost connection, may still be executed"
+                "writes are held back for up to {wait:.0} s: earlier writes to the same blocks, \
+                sent on a lost connection, may still be executed"
             ));
         }
         true
@@ -327,9 +327,9 @@ impl Past {
         let is_lost = !suspicions.iter().all(is_same);
         if is_lost {
             let why = match (power_lost, instance) {
-                (Some(true), _) => "says that it lost its power",
+                (Some(true), _) => "reported a power loss",
                 (_, Some(_)) => "was restarted",
-                (_, None) => "does not say whether it was restarted",
+                (_, None) => "does not report whether it was restarted",
             };
             self.lose(why);
         }
@@ -341,8 +341,8 @@ impl Past {
     pub(crate) fn lose(&self, why: &str) {
         self.losses.lose();
         self.events.say(format!(
-            "its target {why}: acknowledged writes that no flush had covered may be lost, and the \
-             next flush fails"
+            "its target {why}: acknowledged writes since the last flush may be lost, and the next \
+            flush fails"
         ));
     }
 

@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
             let block_bytes = options.block()?.unwrap_or(512);
             let fill = match options.take("fill") {
                 None => None,
-                Some(seed) => Some(seed.parse().map_err(|_| "fill= needs a seed, such as 1")?),
+                Some(seed) => Some(seed.parse().map_err(|_| "fill= needs a seed, for example 1")?),
             };
             let name = options.take("name").map(str::to_owned);
             options.end()?;
@@ -92,7 +92,7 @@ fn around(
         return Err(shape());
     }
     if nested >= NESTED_MAX {
-        return Err(format!("more than {NESTED_MAX} volumes within each other"));
+        return Err(format!("volumes nested more than {NESTED_MAX} deep"));
     }
     Ok((name.to_owned(), Box::new(parse(inner, nested + 1)?)))
 }
@@ -107,7 +107,7 @@ fn parse_stripe(rest: &str, nested: usize) -> Result<Uri, String> {
     let (chunk, parts) = rest.split_once('(').ok_or(shape)?;
     let chunk_bytes = parse_size(chunk).map_err(|error| error.to_string())?;
     if !chunk_bytes.is_power_of_two() || !CHUNKS.contains(&chunk_bytes) {
-        return Err(format!("a chunk of {chunk}: a power of two from 4k to 1g"));
+        return Err(format!("chunk size {chunk}: use a power of two from 4k to 1g"));
     }
     let parts = several(parts, nested, ("a stripe", shape, PARTS_MAX))?;
     Ok(Uri::Stripe { chunk_bytes, parts })
@@ -122,10 +122,10 @@ fn parse_array(rest: &str, nested: usize) -> Result<Uri, String> {
     let shape = "write array:NAME?leg=URI&leg=URI, as in array:disk?leg=/a.img&leg=/b.img";
     let (name, options) = rest.split_once('?').ok_or(shape)?;
     if !crate::array::is_name(name) {
-        return Err(format!("array:{name}: a name of 1 to 64 letters, digits, . _ and -"));
+        return Err(format!("array:{name}: use a name of 1 to 64 letters, digits, . _ and -"));
     }
     if nested >= NESTED_MAX {
-        return Err(format!("more than {NESTED_MAX} volumes within each other"));
+        return Err(format!("volumes nested more than {NESTED_MAX} deep"));
     }
     let mut array = ArrayUri { name: name.to_owned(), ..ArrayUri::default() };
     for option in options_of_array(options) {
@@ -184,11 +184,11 @@ fn several(
 ) -> Result<Vec<Uri>, String> {
     let text = text.strip_suffix(')').ok_or(shape)?;
     if nested >= NESTED_MAX {
-        return Err(format!("more than {NESTED_MAX} volumes within each other"));
+        return Err(format!("volumes nested more than {NESTED_MAX} deep"));
     }
     let parts = split_outside(text, ',', |_| true);
     if parts.len() > most {
-        return Err(format!("{what} of more than {most} volumes"));
+        return Err(format!("{what}: maximum {most} volumes"));
     }
     if parts.len() < 2 {
         return Err(format!("{what} needs at least two volumes"));
@@ -213,10 +213,10 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
     let unlocked = options.switch("lock")? == Some(false);
     options.end()?;
     if iopoll && direct == Some(false) {
-        return Err("iopoll needs direct I/O, not the page cache: leave out direct=0".to_owned());
+        return Err("iopoll needs direct I/O: remove direct=0".to_owned());
     }
     if block_bytes == Some(1) && direct != Some(false) {
-        return Err("block=1 goes through the page cache: it needs direct=no".to_owned());
+        return Err("block=1 needs the page cache: add direct=no".to_owned());
     }
     let path = options.path.into();
     Ok(Uri::File(FileUri {
@@ -234,7 +234,8 @@ fn parse_file(rest: &str) -> Result<Uri, String> {
 fn parse_iscsi(rest: &str) -> Result<Uri, String> {
     let far = Far::parse(rest, "write iscsi://HOST[:PORT]/IQN/LUN", ISCSI_PORT)?;
     proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
-    let lun = far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is 0 to 16383")?;
+    let lun =
+        far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is from 0 to 16383")?;
     if let Some(name) = &far.session.initiator {
         proto::iscsi::check_name(name).map_err(|error| format!("initiator= {name}: {error}"))?;
     }
@@ -250,7 +251,7 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
     let far = Far::parse(rest, "write nvme+tcp://HOST[:PORT]/NQN/NSID", NVME_PORT)?;
     proto::nvme::check_peer_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
     let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
-    let nsid = nsid.ok_or("a namespace identifier is 1 or more")?;
+    let nsid = nsid.ok_or("a namespace ID is at least 1")?;
     // Targets accept any host name, so users may have chosen any.
     let odd =
         |name: &str| name.len() > proto::nvme::NQN_MAX_BYTES || name.contains(char::is_control);
@@ -270,7 +271,7 @@ fn parse_nbd(rest: &str) -> Result<Uri, String> {
     let mut options = Options::split(rest.strip_prefix("//").ok_or(shape)?)?;
     let (host, export) = options.path.split_once('/').unwrap_or((options.path, ""));
     if host.contains('@') {
-        return Err("names and secrets do not belong in a URI".to_owned());
+        return Err("a URI cannot contain user names or passwords".to_owned());
     }
     if export.len() > proto::nbd::EXPORT_MAX_BYTES {
         return Err("an export's name has at most 4096 bytes".to_owned());
@@ -303,7 +304,7 @@ impl<'a> Far<'a> {
             return Err(shape.to_owned());
         };
         if host.contains('@') {
-            return Err("names and secrets do not belong in a URI".to_owned());
+            return Err("a URI cannot contain user names or passwords".to_owned());
         }
         let session = Session {
             header_digest: options.switch("header-digest")?.unwrap_or(false),
@@ -335,7 +336,7 @@ fn with_port(host: &str, default: u16) -> Result<String, String> {
     }
     let behind = &host[after_v6..];
     if after_v6 > 0 && !behind.is_empty() && !behind.starts_with(':') {
-        return Err(format!("{host}: only :PORT may follow ], as in [::1]:3260"));
+        return Err(format!("{host}: only :PORT may follow ], for example [::1]:3260"));
     }
     match behind.rsplit_once(':') {
         Some((name, port)) if after_v6 + name.len() > 0 => {
@@ -355,7 +356,7 @@ fn seconds(text: &str, least: u32, key: &str) -> Result<u32, String> {
     let seconds = text.strip_suffix('s').unwrap_or(text).parse().ok();
     let seconds = seconds.filter(|seconds| (least..=SECONDS_MAX).contains(seconds));
     seconds.ok_or_else(|| {
-        format!("{key}= needs {least} to {SECONDS_MAX} seconds, such as 30s, not '{text}'")
+        format!("{key}= needs {least} to {SECONDS_MAX} seconds, for example 30s, not '{text}'")
     })
 }
 
@@ -387,7 +388,7 @@ impl<'a> Options<'a> {
         let bytes = parse_size(text).map_err(|error| error.to_string())?;
         match bytes {
             512 | 4096 => Ok(Some(bytes as u32)),
-            _ => Err(format!("a block has 512 or 4096 bytes, not {bytes}")),
+            _ => Err(format!("block size {bytes}: 512 or 4096")),
         }
     }
 
@@ -417,7 +418,7 @@ impl<'a> Options<'a> {
                 Some(near) => Err(format!("unknown option '{key}': did you mean '{near}'?")),
                 None => {
                     let known = self.known.join(", ");
-                    Err(format!("unknown option '{key}': there are {known}"))
+                    Err(format!("unknown option '{key}': one of {known}"))
                 }
             },
         }

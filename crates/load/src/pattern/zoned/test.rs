@@ -179,9 +179,9 @@ fn what_does_not_fit_the_device_is_refused() {
     let all = (0, 12 * BLOCK);
     assert!(made(|_| (), (BLOCK, 5 * BLOCK)).contains("no whole zone"));
     let odd = |it: &mut Workload| it.access.zoned.as_mut().unwrap().zone_bytes = 4096;
-    assert!(made(odd, all).contains("say zonesize=16384"));
+    assert!(made(odd, all).contains("set zonesize=16384"));
     let long = |it: &mut Workload| it.access.lines[0].size_bytes = 1 << 20;
-    assert!(made(long, all).contains("longer than a zone"));
+    assert!(made(long, all).contains("larger than a zone"));
 }
 
 #[test]

@@ -52,7 +52,7 @@ impl Guard {
         let (bytes, ios) = &mut self.in_flight[way];
         (*bytes, *ios) = (bytes.saturating_sub(back.len.into()), ios.saturating_sub(1));
         let most = self.each[way].1.latency_us * 1000;
-        (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the most that may be"))
+        (most > 0 && back.latency.0 > most).then(|| too_long(back, most, "the maximum latency"))
     }
 
     /// Checks the rates after an I/O, if due: as in fio from I/O to I/O, so that few large I/Os can
@@ -128,10 +128,10 @@ fn too_slow(
     let over = format!("over {:.3} s", span.as_secs_f64());
     let why = if bytes < demand.bytes_per_second {
         let least = demand.bytes_per_second;
-        format!("{bytes} bytes per second of {word} {over}, fewer than the {least} demanded")
+        format!("{bytes} bytes per second of {word} {over}, below the required minimum of {least}")
     } else if ios < demand.ios_per_second {
         let least = demand.ios_per_second;
-        format!("{ios} I/Os per second of {word} {over}, fewer than the {least} demanded")
+        format!("{ios} IOPS of {word} {over}, below the required minimum of {least}")
     } else {
         return None;
     };
@@ -143,6 +143,6 @@ pub(super) fn too_long(back: Back, most: u64, called: &str) -> Missed {
     let Back { op, offset, len, latency, at } = back;
     let (op, len) = (op.word(), print_size(len.into()));
     let took = latency.0;
-    let why = format!("a {op} of {len} at byte {offset} took {took} ns, {called} is {most} ns");
+    let why = format!("a {op} of {len} at offset {offset} took {took} ns, {called} is {most} ns");
     Missed { why, errno: TIMED_OUT, at }
 }

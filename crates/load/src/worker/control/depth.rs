@@ -86,7 +86,7 @@ impl Depth {
         }
         self.late += 1;
         if self.is_strict() && !self.fails() {
-            return Some(too_long(back, target, "the target at a depth of 1"));
+            return Some(too_long(back, target, "the latency target at queue depth 1"));
         }
         None
     }

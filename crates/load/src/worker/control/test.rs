@@ -95,7 +95,7 @@ fn who_is_too_slow_ends_and_says_so() {
         Workload { demands: demands(demand), ..reads(1) }
     };
     let slow = ended(Lane::new(MS, 0), &least(1001)).unwrap();
-    assert!(slow.why.contains("1000 I/Os per second of reads") && slow.errno == 5, "{slow:?}");
+    assert!(slow.why.contains("1000 IOPS of reads") && slow.errno == 5, "{slow:?}");
     // Two seconds do not count, then half a second does.
     assert!((2490 * MS..2600 * MS).contains(&slow.at.0), "{slow:?}");
     assert_eq!(ended(Lane::new(MS, 0), &least(990)), None);
@@ -121,7 +121,7 @@ fn an_io_that_takes_too_long_ends_its_worker() {
     let mut stalls = Lane::new(100 * US, 0);
     stalls.stall = (Nanos(10 * MS), Nanos(20 * MS));
     let missed = ended(stalls, &workload).unwrap();
-    assert!(missed.why.contains("a read of 4k at byte") && missed.errno == 110, "{missed:?}");
+    assert!(missed.why.contains("a read of 4k at offset") && missed.errno == 110, "{missed:?}");
     assert_eq!(missed.at.0 / MS, 20);
     // Writes may take any time.
     let writes = Workload::new(Access::new(4096, 0.0, 100.0), 2);
@@ -166,7 +166,7 @@ fn the_greatest_depth_below_a_target_is_found() {
     }
     // At depth 1 there is nothing left to try.
     let (none, _) = search(8, 50, 100.0);
-    assert!(none.unwrap_err().why.contains("the target at a depth of 1 is 50000 ns"));
+    assert!(none.unwrap_err().why.contains("the latency target at queue depth 1 is 50000 ns"));
 }
 
 #[test]

@@ -247,5 +247,5 @@ fn what_only_the_job_uses_may_be_in_a_cache() {
     assert!(words.contains("or the host was busier before"), "{words}");
     let (verdict, words) = of(200_000, 200_000, 45_000);
     assert_eq!(verdict, Verdict::Warn, "{words}");
-    assert!(words.contains("at most 45 µs, one of random places takes 203 µs"), "{words}");
+    assert!(words.contains("at most 45 µs, a read of a random offset takes 203 µs"), "{words}");
 }

@@ -49,7 +49,7 @@ fn every_check_is_there_once() {
     assert_eq!(codes, ALL.map(|listed| listed.code));
     let unmade = all.iter().filter(|check| check.verdict == Verdict::Unknown).count();
     assert_eq!((unmade, all[16].verdict), (ALL.len() - 2, Verdict::Warn));
-    assert_eq!((&*all[0].name, &*all[0].evidence), ("direct-io", "nobody looked"));
+    assert_eq!((&*all[0].name, &*all[0].evidence), ("direct-io", "not checked"));
 }
 
 /// A check that a layout did not have is missing in none of its results, and counts if present.
@@ -271,7 +271,7 @@ fn no_class_gets_better_without_what_reads_outside_of_the_window_took() {
             ("reads after it", told(Probed { after_ns: Vec::new(), ..whole() })),
             ("second reads after it", told(Probed { after_again_ns: Vec::new(), ..whole() })),
             ("unused places", told(Probed { unused_ns: Some(Vec::new()), ..whole() })),
-            ("round trip", of(None, program, p50, Ok(whole()))),
+            ("round-trip", of(None, program, p50, Ok(whole()))),
             ("program", of(wire, None, p50, Ok(whole()))),
             ("median", of(wire, program, None, Ok(whole()))),
             ("probe", of(wire, program, p50, Err("left away".into()))),

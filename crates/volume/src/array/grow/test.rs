@@ -231,7 +231,7 @@ fn what_cannot_grow_is_told_with_the_remedy() {
     let most = found.iter().map(|leg| data_bytes(leg.bytes)).min().unwrap();
     assert_eq!(Growth::new("disk", &found, &assembly, &maps, None).unwrap().bytes(), most);
     for bytes in [0, 1, 4 << 16, (5 << 16) + 1, 3 << 16] {
-        assert!(say(&assembly, Some(bytes)).contains("more than the 262144"), "{bytes}");
+        assert!(say(&assembly, Some(bytes)).contains("above the current 262144"), "{bytes}");
     }
     assert!(say(&assembly, Some(most + 65_536)).contains("drumfire volume replace"));
     let mut full = assembly.clone();
@@ -239,8 +239,8 @@ fn what_cannot_grow_is_told_with_the_remedy() {
     assert!(say(&full, None).contains("drumfire volume replace"));
     let mut behind = assembly.clone();
     behind.newest.members[1].state = LegState::Out;
-    assert!(say(&behind, None).contains("leg 2 (leg 1) is behind: serve the array"));
+    assert!(say(&behind, None).contains("leg 2 (leg 1) is stale: serve the array"));
     let mut away = assembly.clone();
     away.places[1] = None;
-    assert!(say(&away, None).contains("leg 2 is not here"));
+    assert!(say(&away, None).contains("leg 2 is missing"));
 }

@@ -39,12 +39,12 @@ impl<R: Rules> MirrorLane<R> {
                 (at..at + LOOK_HUNG).contains(&waited)
             };
             if waited >= patience {
-                let why = || format!("a {word} was not answered within {limit:.0} s");
+                let why = || format!("a {word} timed out after {limit:.0} s");
                 self.legs.leave(leg, &why);
             } else if TOLD_AFTER.into_iter().any(crossed) {
                 let then = match self.legs.in_it() & !(1 << leg) {
-                    0 => "it is the last leg, and waited for".to_owned(),
-                    _ => format!("it leaves after {limit:.0} s"),
+                    0 => "waiting, as it is the last leg".to_owned(),
+                    _ => format!("the leg fails after {limit:.0} s"),
                 };
                 let words = || format!("has not answered a {word} for {seconds:.0} s; {then}");
                 self.legs.waits_for(leg, &words);

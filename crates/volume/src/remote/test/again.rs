@@ -225,7 +225,7 @@ fn a_lane_meets_the_server_that_was_looked_at_or_looks_itself() {
     assert!(volume.lane(&core).is_ok());
     volume.facts.look_at(Some(1));
     let why = volume.lane(&core).err().unwrap().to_string();
-    assert!(why.contains("was started anew"), "{why}");
+    assert!(why.contains("was restarted"), "{why}");
     let mut lane = [volume.begin_lane(&core).unwrap()];
     lane[0].looks();
     assert!(await_open(&core, &mut lane).is_ok() && lane[0].broken().is_none());
