@@ -36,7 +36,7 @@ fn worth(word: &str) -> u8 {
         "fail" | "invalid" => 0,
         "warn" | "indicative" => 1,
         "unknown" => 2,
-        "pass" | "does-not-apply" | "publishable" => 3,
+        "pass" | "not-applicable" | "publishable" => 3,
         other => panic!("{other} is no verdict"),
     }
 }

@@ -16,7 +16,7 @@ fn held_against(result: &Value) -> BTreeMap<String, String> {
     let checks = result["checks"].as_array().expect("a list of checks");
     let text = |check: &Value, key: &str| check[key].as_str().unwrap_or_default().to_owned();
     let speaks =
-        |check: &&Value| check["verdict"] != "pass" && check["verdict"] != "does-not-apply";
+        |check: &&Value| check["verdict"] != "pass" && check["verdict"] != "not-applicable";
     let held = checks.iter().filter(speaks);
     held.map(|check| {
         let said = format!("{}: {}", text(check, "verdict"), text(check, "evidence"));

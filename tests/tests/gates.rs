@@ -47,7 +47,7 @@ fn an_error_in_one_of_ten_repeats_is_missed() {
     let runs = document["cells"][0]["runs"].as_array().unwrap().iter();
     let errors: u64 = runs.map(|run| run["errors"].as_u64().unwrap()).sum();
     assert_eq!(errors, 1, "{document}");
-    let bound = &document["bounds"][0];
+    let bound = &document["gates"][0];
     assert_eq!((&bound["bound"], &bound["verdict"]), (&"errors>0".into(), &"missed".into()));
     for args in ["report s", "compare s s"] {
         let told = run(&format!("{args} --fail-if errors>0"));
@@ -104,7 +104,7 @@ fn what_cannot_be_told_is_missed_unless_it_is_ignored() {
     let why = "drumfire: cannot tell: fail if p99.99>9s: too few I/Os";
     assert!(ignored.stderr.contains(why), "{ignored:?}");
     let result = document(&folder.path().join("r/result.json"));
-    assert_eq!(result["bounds"][0]["verdict"], "unknown", "{result}");
+    assert_eq!(result["gates"][0]["verdict"], "unknown", "{result}");
     let junit = run("report r --as junit").ok().stdout;
     assert!(junit.contains("<skipped message=\"cannot tell: too few I/Os"), "{junit}");
     // A comparison of one run each decides nothing.
@@ -112,7 +112,7 @@ fn what_cannot_be_told_is_missed_unless_it_is_ignored() {
     assert_eq!(compared.code, Some(MISSED), "{compared:?}");
     run("compare r r --fail-if iops<-3% --fail-if-unknown=ignore").ok();
     let compared = run("compare r r --json --fail-if iops<-3%");
-    assert_eq!(compared.json()["bounds"][0]["verdict"], "missed", "{compared:?}");
+    assert_eq!(compared.json()["gates"][0]["verdict"], "missed", "{compared:?}");
     let page = run("compare r r --as markdown --fail-if iops<-3%").stdout;
     assert!(page.contains("| MISSED |"), "{page}");
 }
@@ -130,7 +130,7 @@ fn a_sweep_that_is_taken_up_keeps_its_bounds() {
     let other = run("sweep s --destroy --fail-if iops<1");
     assert_eq!(other.code, Some(0), "{other:?}");
     let document = document(&folder.path().join("s/sweep.json"));
-    assert_eq!(document["bounds"][0]["bound"], "iops<1", "{document}");
+    assert_eq!(document["gates"][0]["bound"], "iops<1", "{document}");
     // Showing is not judging.
     run("report s").ok();
 }
@@ -215,7 +215,7 @@ fn agree(drumfire: &Drumfire, folder: &Folder, name: usize, is_missed: bool, tol
         drumfire.run(folder.path(), &format!("report {name} --as {form}"), LIMIT).ok()
     };
     let document = report("json").json();
-    let bounds = document["bounds"].as_array().unwrap_or_else(|| panic!("no bounds: {told}"));
+    let bounds = document["gates"].as_array().unwrap_or_else(|| panic!("no bounds: {told}"));
     let missed = bounds.iter().filter(|bound| bound["verdict"] == "missed").count();
     assert_eq!(missed > 0, is_missed, "{told}");
     let counts = |form: &str, word: &str| {

@@ -35,5 +35,5 @@ fn a_burst_that_ends_in_the_window_is_said() {
     assert_eq!(verdict, "unknown", "{evidence}");
     assert!(evidence.contains("at least 66"), "{evidence}");
     let (verdict, evidence) = said("ram:16m", 1);
-    assert_eq!(verdict, "does-not-apply", "{evidence}");
+    assert_eq!(verdict, "not-applicable", "{evidence}");
 }

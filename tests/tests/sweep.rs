@@ -74,7 +74,7 @@ fn every_cell_has_a_result_and_a_row() {
     assert!(page.contains("size=4k outstanding=16") && page.contains("knee size=512"), "{page}");
     let iometer = report("--as iometer").stdout;
     assert_eq!(iometer.matches("'Version\n").count(), 12, "each run");
-    rows_are_those_of_every_run(&report("--as csv --rows totals").stdout);
+    rows_are_those_of_every_run(&report("--as csv --rows run").stdout);
     let run = drumfire.run(folder.path(), "report s/001-size=512-outstanding=1 --as html", LIMIT);
     assert!(run.ok().stdout.contains("honesty checks"));
     let two = drumfire.run(folder.path(), "report s s --as html", LIMIT);

@@ -73,16 +73,15 @@ fn a_comparison_has_rows_of_both_sides() {
         let at = lines.next().unwrap().split(',').position(|name| name == "side").unwrap();
         lines.map(|line| line.split(',').nth(at).unwrap().to_owned()).collect()
     };
-    let compared =
-        drumfire.run(folder.path(), "compare before after --as csv --rows totals", LIMIT);
+    let compared = drumfire.run(folder.path(), "compare before after --as csv --rows run", LIMIT);
     assert_eq!(sides(&compared.stdout), ["a", "a", "b", "b"], "{compared:?}");
     // As `compare --run` keeps them.
     std::fs::create_dir(folder.path().join("turns")).unwrap();
     for (from, to) in [("before", "turns/a"), ("after", "turns/b")] {
         std::fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();
     }
-    assert_eq!(sides(&run("report turns --as csv --rows totals")), ["a", "a", "b", "b"]);
-    assert_eq!(sides(&run("report turns/a --as csv --rows totals")), ["", ""]);
+    assert_eq!(sides(&run("report turns --as csv --rows run")), ["a", "a", "b", "b"]);
+    assert_eq!(sides(&run("report turns/a --as csv --rows run")), ["", ""]);
     let points = run("report turns --as influx");
     assert!(points.lines().all(|line| line.starts_with("drumfire_")), "{points}");
     assert!(points.contains(",side=a,") && points.contains(",side=b,"), "{points}");

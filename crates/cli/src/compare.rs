@@ -41,7 +41,7 @@ pub struct Args {
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     #[arg(conflicts_with = "json")]
     pub form: Form,
-    /// Rows of csv [default: worker-seconds].
+    /// Rows of csv [default: worker].
     #[arg(long, value_enum, value_name = "ROWS")]
     pub rows: Option<Table>,
     /// Exit with 4 unless the whole interval of a change is within: 'iops<-3%', 'p99>+10%'; or if a
@@ -71,6 +71,7 @@ pub enum Form {
     /// The same as PNG, in builds with the feature png.
     Png,
     /// Comma-separated values: the rows of both sides, by the column side.
+    #[value(alias = "csv-tidy")]
     Csv,
 }
 
@@ -216,7 +217,7 @@ fn print_document(pairs: &[Pair], around: &Around) -> Result<()> {
         "figures_changed": around.judged.changed,
         "on_one_side_only": around.alone,
         "journals": around.journals,
-        "bounds": around.bounds,
+        "gates": around.bounds,
     }))
 }
 

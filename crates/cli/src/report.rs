@@ -32,7 +32,7 @@ pub struct Args {
     /// Format.
     #[arg(long = "as", value_enum, value_name = "FORM", default_value_t = Form::Text)]
     pub form: Form,
-    /// Rows of csv and parquet [default: worker-seconds].
+    /// Rows of csv and parquet [default: worker].
     #[arg(long, value_enum, value_name = "ROWS")]
     pub rows: Option<Table>,
     /// Chart of svg and png, as rate-over-time; all without it.
@@ -66,6 +66,7 @@ pub enum Form {
     #[value(name = "fio+")]
     FioPlus,
     /// Comma-separated values: a header, and the rows of --rows.
+    #[value(alias = "csv-tidy")]
     Csv,
     /// The same as a Parquet file, in builds with the feature parquet.
     Parquet,

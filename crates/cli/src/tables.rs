@@ -17,19 +17,19 @@ use crate::{output, report as results, sweep};
 pub enum Table {
     /// A row for each run, worker and second.
     #[default]
-    WorkerSeconds,
+    Worker,
     /// A row for each run and second, with percentiles.
-    Seconds,
+    Second,
     /// A row for each run and direction, with percentiles.
-    Totals,
+    Run,
 }
 
 impl Table {
     fn rows(self) -> Rows {
         match self {
-            Table::WorkerSeconds => Rows::WorkerSeconds,
-            Table::Seconds => Rows::Seconds,
-            Table::Totals => Rows::Totals,
+            Table::Worker => Rows::WorkerSeconds,
+            Table::Second => Rows::Seconds,
+            Table::Run => Rows::Totals,
         }
     }
 }

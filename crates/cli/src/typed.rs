@@ -184,7 +184,7 @@ mod test {
     }
 
     /// Value names of options that are not numeric.
-    const WORDS: [&str; 33] = [
+    const WORDS: [&str; 34] = [
         "ADDRESS:PORT",
         "AS",
         "ARRIVALS",

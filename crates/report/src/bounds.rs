@@ -77,6 +77,7 @@ mod test {
         let bound = |text: &str, of: &str, verdict| Bound {
             bound: text.to_owned(),
             of: of.to_owned(),
+            value: None,
             verdict,
             evidence: "690 µs".to_owned(),
         };

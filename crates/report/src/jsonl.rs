@@ -81,7 +81,7 @@ fn end(result: &RunResult) -> Value {
         "class": result.class,
         "reason": reason::verdict(result),
         "checks": reason::verdicts(result),
-        "bounds": result.bounds,
+        "gates": result.bounds,
         "partial": result.partial,
         "totals": result.totals,
     })

@@ -151,6 +151,7 @@ mod test {
         let bound = |text: &str, verdict| Bound {
             bound: text.to_owned(),
             of: String::new(),
+            value: None,
             verdict,
             evidence: "690 µs".to_owned(),
         };

@@ -41,6 +41,7 @@ pub fn latency() -> Latency {
         max: Some(12_300_000),
         moments: None,
         waiting_from: None,
+        waited_for_cpu: None,
     }
 }
 

@@ -284,8 +284,8 @@ impl Threshold {
         }
     }
 
-    fn bound(&self, of: &str, (verdict, evidence): (Kept, String)) -> Bound {
-        Bound { bound: self.text.clone(), of: of.to_owned(), verdict, evidence }
+    fn bound(&self, of: &str, (verdict, evidence, value): Told) -> Bound {
+        Bound { bound: self.text.clone(), of: of.to_owned(), value, verdict, evidence }
     }
 
     /// Whether a run crossed it.
@@ -299,23 +299,23 @@ impl Threshold {
     }
 
     /// A result that is invalid or of something else than was asked for keeps no bound.
-    fn unless_refused(&self, of: &str, results: &[RunResult], told: (Kept, String)) -> Bound {
+    fn unless_refused(&self, of: &str, results: &[RunResult], told: Told) -> Bound {
         let why = invalid(results).or_else(|| results.iter().find_map(unasked));
         match why {
-            Some(why) => self.bound(of, (Kept::Missed, format!("{}; {why}", told.1))),
+            Some(why) => self.bound(of, (Kept::Missed, format!("{}; {why}", told.1), told.2)),
             None => self.bound(of, told),
         }
     }
 
     /// What the figures of whole runs come to. Of those that were `cut` faults and the longest I/O
     /// count all the same.
-    fn told(&self, whole: &[RunResult], cut: &[RunResult]) -> (Kept, String) {
+    fn told(&self, whole: &[RunResult], cut: &[RunResult]) -> Told {
         match (self.figure, whole) {
             (Figure::Errors, _) => self.sum(whole, cut),
             (Figure::Latency(_, Point::Max), _) => self.most(whole, cut),
-            (_, []) => (Kept::Unknown, NO_RUN.to_owned()),
+            (_, []) => (Kept::Unknown, NO_RUN.to_owned(), None),
             (_, [result]) => match self.figure.value(result) {
-                None => (Kept::Unknown, TOO_FEW.to_owned()),
+                None => (Kept::Unknown, TOO_FEW.to_owned(), None),
                 Some((value, at_least)) => self.one(value, at_least, ""),
             },
             (..) => self.interval(whole),
@@ -323,45 +323,45 @@ impl Threshold {
     }
 
     /// A single figure, perhaps a lower bound of what it is.
-    fn one(&self, value: f64, at_least: bool, of: &str) -> (Kept, String) {
+    fn one(&self, value: f64, at_least: bool, of: &str) -> Told {
         let words = self.figure.words(value);
         let verdict = self.between(value, if at_least { f64::INFINITY } else { value });
         match (at_least, verdict) {
             (true, Kept::Unknown) => {
                 let why = "I/Os without an answer may have taken longer";
-                (verdict, format!("at least {words}{of}: {why}"))
+                (verdict, format!("at least {words}{of}: {why}"), Some(value))
             }
-            _ => (verdict, format!("{words}{of}")),
+            _ => (verdict, format!("{words}{of}"), Some(value)),
         }
     }
 
     /// Errors of all runs together: one in one of them is one.
-    fn sum(&self, whole: &[RunResult], cut: &[RunResult]) -> (Kept, String) {
+    fn sum(&self, whole: &[RunResult], cut: &[RunResult]) -> Told {
         let all = || whole.iter().chain(cut);
         let errors = all().map(|result| result.totals.errors).fold(0, u64::saturating_add);
         let with = all().filter(|result| result.totals.errors > 0).count();
         let of = match (all().count(), with) {
-            (0, _) => return (Kept::Unknown, NO_RUN.to_owned()),
+            (0, _) => return (Kept::Unknown, NO_RUN.to_owned(), None),
             (1, _) => String::new(),
             (runs, 0) => format!(" in {runs} runs"),
             (runs, with) => format!(" in {with} of {runs} runs"),
         };
         let told = self.one(errors as f64, false, &of);
         match told {
-            (Kept::Kept, words) if whole.is_empty() => {
-                (Kept::Unknown, format!("{words}; {NO_RUN}"))
+            (Kept::Kept, words, value) if whole.is_empty() => {
+                (Kept::Unknown, format!("{words}; {NO_RUN}"), value)
             }
             told => told,
         }
     }
 
     /// The largest of all runs.
-    fn most(&self, whole: &[RunResult], cut: &[RunResult]) -> (Kept, String) {
+    fn most(&self, whole: &[RunResult], cut: &[RunResult]) -> Told {
         let of = |result: &RunResult| self.figure.value(result);
         let known = whole.iter().chain(cut).filter_map(of);
         let Some((most, _)) = known.reduce(|a, b| if b.0 > a.0 { b } else { a }) else {
             let why = if whole.is_empty() { NO_RUN } else { TOO_FEW };
-            return (Kept::Unknown, why.to_owned());
+            return (Kept::Unknown, why.to_owned(), None);
         };
         // Any of them may be longer than what is known of it.
         let open = whole.iter().map(of).any(|value| value.is_none_or(|(_, at_least)| at_least));
@@ -373,15 +373,15 @@ impl Threshold {
     }
 
     /// The interval of the median of several runs.
-    fn interval(&self, results: &[RunResult]) -> (Kept, String) {
+    fn interval(&self, results: &[RunResult]) -> Told {
         let values: Option<Vec<(f64, bool)>> =
             results.iter().map(|result| self.figure.value(result)).collect();
         let Some(values) = values else {
-            return (Kept::Unknown, TOO_FEW.to_owned());
+            return (Kept::Unknown, TOO_FEW.to_owned(), None);
         };
         let at_least = values.iter().any(|(_, at_least)| *at_least);
         let Some(spread) = Spread::of(values.into_iter().map(|(value, _)| value)) else {
-            return (Kept::Unknown, NO_RUN.to_owned());
+            return (Kept::Unknown, NO_RUN.to_owned(), None);
         };
         let [median, low, high] =
             [spread.median, spread.low, spread.high].map(|value| self.figure.words(value));
@@ -395,7 +395,8 @@ impl Threshold {
         };
         let open = if at_least { "; I/Os without an answer may have taken longer" } else { "" };
         let evidence = format!("{median}, {low} to {high} of {n} runs{sure}{open}");
-        (self.between(spread.low, if at_least { f64::INFINITY } else { spread.high }), evidence)
+        let end = if at_least { f64::INFINITY } else { spread.high };
+        (self.between(spread.low, end), evidence, Some(spread.median))
     }
 
     /// Whether the cells of a sweep crossed it. Most figures stand in its document; `read` finds
@@ -422,7 +423,7 @@ impl Threshold {
             if self.figure.is_in_results_only() && run.failed.is_none() {
                 let Some(result) = read(run) else {
                     let why = format!("the result of {} cannot be read", run.folder);
-                    return self.bound(&name, (Kept::Unknown, why));
+                    return self.bound(&name, (Kept::Unknown, why, None));
                 };
                 (known.totals, known.cpu) = (result.totals, result.cpu);
             }
@@ -445,20 +446,20 @@ impl Threshold {
         let told = self.change(comparison);
         let unasked = before.iter().chain(after).find_map(unasked);
         match comparison.invalid.first().cloned().or(unasked) {
-            Some(why) => self.bound(of, (Kept::Missed, format!("{}; {why}", told.1))),
+            Some(why) => self.bound(of, (Kept::Missed, format!("{}; {why}", told.1), told.2)),
             None => self.bound(of, told),
         }
     }
 
-    fn change(&self, comparison: &Comparison) -> (Kept, String) {
+    fn change(&self, comparison: &Comparison) -> Told {
         let name = self.figure.compared();
         let found = comparison.figures.iter().find(|figure| Some(figure.name) == name);
         let Some((found, ratio)) = found.and_then(|found| Some((found, found.ratio?))) else {
-            return (Kept::Unknown, "this figure is missing on one side".to_owned());
+            return (Kept::Unknown, "this figure is missing on one side".to_owned(), None);
         };
         let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
         if found.unkept {
-            return (Kept::Unknown, format!("{}, and {UNKEPT}", percent(ratio)));
+            return (Kept::Unknown, format!("{}, and {UNKEPT}", percent(ratio)), Some(ratio));
         }
         let Some([low, high]) = found.ratio_range else {
             let why = format!(
@@ -467,12 +468,15 @@ impl Threshold {
                 found.a.runs,
                 found.b.runs
             );
-            return (Kept::Unknown, why);
+            return (Kept::Unknown, why, Some(ratio));
         };
         let evidence = format!("{} ({} to {})", percent(ratio), percent(low), percent(high));
-        (self.between(low - 1.0, high - 1.0), evidence)
+        (self.between(low - 1.0, high - 1.0), evidence, Some(ratio))
     }
 }
+
+/// Verdict on a bound, its evidence as text, and the figure it was compared with, if one is known.
+type Told = (Kept, String, Option<f64>);
 
 const NO_RUN: &str = "no run went through";
 const TOO_FEW: &str = "too few I/Os or moments for this figure, or not measured: run longer";

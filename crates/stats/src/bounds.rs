@@ -6,13 +6,17 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// A bound and its verdict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bound {
     /// The bound as the user wrote it: `p99>500us` is the condition of failure.
     pub bound: String,
     /// Scope of the bound, such as `size=4k`; empty if there is only one scope.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub of: String,
+    /// Figure compared with the bound: I/Os or bytes per second, nanoseconds, a count, or the ratio
+    /// of the second side to the first; the median of several runs. `None` if it is not known.
+    #[serde(default)]
+    pub value: Option<f64>,
     /// Verdict: met, missed or unknown.
     pub verdict: Kept,
     /// Measured figures, as text.

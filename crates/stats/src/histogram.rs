@@ -312,6 +312,7 @@ impl Latencies {
             max: self.max(),
             moments,
             waiting_from: self.waiting_from(),
+            waited_for_cpu: None,
         }
     }
 }
@@ -361,9 +362,29 @@ pub struct Latency {
     /// Latencies at or above this age are lower bounds: the true ones may be longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_from: Option<u64>,
+    /// Part of the mean in which workers were ready but waited for a CPU. Only of all I/Os of a
+    /// run; `None` where the scheduler does not show it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_for_cpu: Option<WaitedForCpu>,
+}
+
+/// Part of a mean latency that was the host's, not the volume's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WaitedForCpu {
+    /// Share of the mean, 0 to 1.
+    pub share: f64,
+    /// The same in nanoseconds.
+    pub mean: f64,
 }
 
 impl Latency {
+    /// Sets the share of the mean, in percent, in which workers waited for a CPU.
+    pub fn set_waited_for_cpu(&mut self, percent: Option<f64>) {
+        let share = percent.map(|percent| (percent / 100.0).clamp(0.0, 1.0));
+        let part = share.zip(self.mean);
+        self.waited_for_cpu = part.map(|(share, mean)| WaitedForCpu { share, mean: mean * share });
+    }
+
     /// Returns whether a percentile or maximum of `ns` nanoseconds is a lower bound: unanswered
     /// I/Os are counted with their age, and their true latency could move it.
     pub fn at_least(&self, ns: u64) -> bool {

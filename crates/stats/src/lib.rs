@@ -35,7 +35,7 @@ pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::drift::Drift;
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};
-pub use crate::histogram::{Bucket, Latencies, Latency, supports};
+pub use crate::histogram::{Bucket, Latencies, Latency, WaitedForCpu, supports};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::moments::{MOMENTS_ABOVE, TailMoments, moment};

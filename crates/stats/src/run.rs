@@ -89,6 +89,7 @@ pub struct RunResult {
     /// The honesty checks.
     pub checks: Vec<Check>,
     /// Bounds that the user set, with their verdicts, which determined the exit code.
+    #[serde(rename = "gates", alias = "bounds")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// Kind of the job, in the terms by which results are compared.

@@ -33,6 +33,7 @@ pub struct SweepResult {
     /// Plan of the sweep.
     pub plan: SweepPlan,
     /// Bounds that the user set, with the verdicts over the cells, which determined the exit code.
+    #[serde(rename = "gates", alias = "bounds")]
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bounds: Vec<Bound>,
     /// Measured cells, one for each combination of settings.

@@ -4,7 +4,8 @@
 //! could not be gathered results in [`Verdict::Unknown`], never a pass. [`ALL`] lists the checks:
 //! every result has each of them.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
 
 mod amplified;
 mod block_layer;
@@ -84,6 +85,7 @@ pub enum Verdict {
     #[default]
     Unknown,
     /// The check's question is known not to apply.
+    #[serde(rename = "not-applicable", alias = "does-not-apply")]
     DoesNotApply,
 }
 
@@ -100,7 +102,7 @@ impl Verdict {
             Verdict::Warn => "warn",
             Verdict::Fail => "fail",
             Verdict::Unknown => "unknown",
-            Verdict::DoesNotApply => "does-not-apply",
+            Verdict::DoesNotApply => "not-applicable",
         }
     }
 
@@ -195,7 +197,7 @@ impl Class {
 }
 
 /// One honesty check and its verdict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Check {
     /// Number of the check: "H11".
     pub code: String,
@@ -208,6 +210,23 @@ pub struct Check {
     /// Commands that fix the problem, if there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mend: Vec<String>,
+}
+
+/// Documents name the evidence `because`, too: the reason of a verdict.
+impl Serialize for Check {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = 5 + usize::from(!self.mend.is_empty());
+        let mut document = serializer.serialize_struct("Check", fields)?;
+        document.serialize_field("code", &self.code)?;
+        document.serialize_field("name", &self.name)?;
+        document.serialize_field("verdict", &self.verdict)?;
+        document.serialize_field("evidence", &self.evidence)?;
+        document.serialize_field("because", &self.evidence)?;
+        if !self.mend.is_empty() {
+            document.serialize_field("mend", &self.mend)?;
+        }
+        document.end()
+    }
 }
 
 impl Check {

@@ -27,7 +27,7 @@ echo "1. the path is lost and comes back: no error, no data lost"
 "$drumfire" run "$uri" --size 4k --read 50 --outstanding 4 --seconds 10 --ramp 0 --verify --destroy \
   --fail-if 'errors>0' --fail-if 'max>15s' --out loss > loss.txt
 # The sum of a column of the rows.
-"$drumfire" report loss --as csv --rows seconds | awk -F, '
+"$drumfire" report loss --as csv --rows second | awk -F, '
   NR == 1 { for (i = 1; i <= NF; i++) if ($i == "reconnects") at = i; next }
   { sum += $at }
   END { print "   reconnects: " sum; exit sum < 1 }'

@@ -76,28 +76,31 @@ impl Bound {
         let is_asked = |one: &&Outcome| self.scenario.as_ref().is_none_or(|name| *name == one.name);
         let rows = outcomes.iter().filter(is_asked);
         let rows = rows.flat_map(|one| one.rows.iter().map(move |row| (one, row)));
-        let held = |of: String, verdict: Kept, evidence: String| Held {
+        let told = |of: String, value: Option<f64>, verdict: Kept, evidence: String| Held {
             bound: self.text.clone(),
             of,
+            value,
             verdict,
             evidence,
         };
+        let lacks = |of: String, verdict: Kept, why: &str| told(of, None, verdict, why.to_owned());
+        let held = |of: String, value| told(of, Some(value), self.judge(value), self.say(value));
         let name = |one: &Outcome, row: &Shown| format!("{}/{}", one.name, row.id);
         if let Some(wanted) = &self.row {
             let rows: Vec<_> = rows.filter(|(_, row)| row.id == *wanted).collect();
             if rows.is_empty() {
-                return vec![held(wanted.clone(), Kept::Missed, "no such row".to_owned())];
+                return vec![lacks(wanted.clone(), Kept::Missed, "no such row")];
             }
             let of = |(one, row): (&Outcome, &Shown)| match self.value(row) {
-                None => held(name(one, row), Kept::Missed, "the row has no figure".to_owned()),
-                Some(value) => held(name(one, row), self.judge(value), self.say(value)),
+                None => lacks(name(one, row), Kept::Missed, "the row has no figure"),
+                Some(value) => held(name(one, row), value),
             };
             return rows.into_iter().map(of).collect();
         }
         let values = rows.filter_map(|(one, row)| Some((name(one, row), self.value(row)?)));
         match values.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
-            None => vec![held(String::new(), Kept::Unknown, "no row has a figure".to_owned())],
-            Some((of, value)) => vec![held(of, self.judge(value), self.say(value))],
+            None => vec![lacks(String::new(), Kept::Unknown, "no row has a figure")],
+            Some((of, value)) => vec![held(of, value)],
         }
     }
 

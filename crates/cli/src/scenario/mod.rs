@@ -136,7 +136,7 @@ fn run(args: &Run) -> Result<Exit> {
         }
     }
     let bounds = args.told.of(args.fail_if.iter().flat_map(|bound| bound.held(&outcomes)));
-    let whole = json!({ "scenarios": outcomes, "bounds": bounds });
+    let whole = json!({ "scenarios": outcomes, "gates": bounds });
     // On a full disk the findings are shown all the same.
     let kept = keep(&session, &whole);
     match (args.json, args.markdown) {

@@ -29,9 +29,10 @@ impl Run<'_> {
     ) -> RunResult {
         let spec = self.spec;
         let Opening { started, witness, before: (before, first) } = opening;
-        let totals = self.collected.totals();
+        let mut totals = self.collected.totals();
         let (failures, failures_unlisted) = self.collected.failures();
         let cpu = after.since(before, totals.ios);
+        totals.latency_ns.set_waited_for_cpu(cpu.initiator_waited_percent);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
         let processors = after.processors_since(before);
         let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();

@@ -59,7 +59,7 @@ pub fn comparison(found: &[(&Comparison, &RunResult, &RunResult)], around: &Arou
         judged: judged(found),
         sections,
         foot: format!("drumfire {tool}"),
-        raw: serde_json::to_string(&serde_json::json!({ "comparisons": all, "bounds": bounds }))
+        raw: serde_json::to_string(&serde_json::json!({ "comparisons": all, "gates": bounds }))
             .ok(),
     }
 }
