@@ -24,10 +24,10 @@ use crate::{output, report as results, show, sweep, thresholds};
 #[derive(Flags, Clone, Debug)]
 #[command(
     after_long_help = "A figure is higher or lower if the 95 % interval of its ratio, from three \
-    or more runs on each side, does not include 1, after correction for the number of figures. It is \
-    unchanged if the interval is within 5 %; else the verdict is \"cannot tell\". Sides that were \
-    not measured in turns have wider intervals, as hosts change between runs. Exit code 3: a side \
-    is invalid; 4: --fail-if 'iops<-3%' is missed or cannot be decided."
+    or more runs on each side, does not include 1, after correction for the number of figures. \
+    It is unchanged if the interval is within 5 %; else the verdict is \"cannot tell\". Sides that \
+    were not measured in turns have wider intervals, as hosts change between runs. Exit code 3: a \
+    side is invalid; 4: --fail-if 'iops<-3%' is missed or cannot be decided."
 )]
 pub struct Args {
     /// Side A (before): folder of a run or a sweep, or a result.json; with --run, a run.
