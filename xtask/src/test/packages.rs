@@ -26,10 +26,6 @@ const PACKAGES: &[(&str, &str)] = &[
     // Look at pages and metrics.
     ("chromium", "chromium"),
     ("prometheus", "promtool"),
-    // Make packages, and a clean root to install them in.
-    ("debhelper", "dh"),
-    ("mmdebstrap", "mmdebstrap"),
-    ("rpm", "rpmbuild"),
     // Compiles libFuzzer.
     ("g++", "c++"),
 ];
