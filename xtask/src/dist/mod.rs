@@ -26,7 +26,6 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{self, Show};
 use crate::say::say;
 use crate::target_folder;
-use crate::test::tally::Tally;
 use release::Release;
 
 /// Longest time of a tool: rpmbuild compresses a program in a minute.
@@ -226,33 +225,6 @@ fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
     })();
     let _ = fs::remove_dir_all(&elsewhere);
     compared
-}
-
-/// Packs a built program, and installs, uses and removes the packages in a clean root.
-pub fn test(drumfire: &Path) -> Result<Tally> {
-    let release = match Release::read(&crate::root()) {
-        Ok(release) => release,
-        Err(error) => return Ok(skipped(&format!("{error:#}"))),
-    };
-    if let Some(missing) = trial::missing() {
-        return Ok(skipped(&missing));
-    }
-    let folder = target_folder().join("dist-test");
-    let parts = prepare(&release, &folder)?;
-    // Nobody downloads these packages.
-    packages(&release, drumfire, &parts, &folder, "gzip")?;
-    let mut tally = Tally::default();
-    match trial::all(&folder)? {
-        true => tally.passed += 1,
-        false => tally.failed.push("packages in a clean root".to_owned()),
-    }
-    Ok(tally)
-}
-
-fn skipped(reason: &str) -> Tally {
-    let mut tally = Tally::default();
-    tally.skip("packages in a clean root", reason);
-    tally
 }
 
 /// Runs a tool that must succeed; returns its stdout.

@@ -9,8 +9,8 @@ use super::release::Release;
 use super::tool;
 
 /// Copies a program without symbols below `work` of the folder and writes its symbols to
-/// `drumfire-0.1.0-TARGET.debug.xz`. A debugger finds them by their name, beside the program or
-/// below `/usr/lib/debug`.
+/// `drumfire-0.1.0-TARGET.debug.xz`. A debugger finds them by their name, in the program's
+/// folder or below `/usr/lib/debug`.
 pub fn split(program: &Path, target: &str, release: &Release, folder: &Path) -> Result<PathBuf> {
     let place = folder.join("work").join(target);
     std::fs::create_dir_all(&place)?;

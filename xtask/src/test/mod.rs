@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
 use crate::target_folder;
-use crate::{dist, kernel, miri, sim};
+use crate::{kernel, miri, sim};
 use binaries::Binary;
 use lint::{Variable, Warnings};
 use tally::Tally;
@@ -122,8 +122,6 @@ fn all(options: &Options) -> Vec<Step> {
         };
         let test = || if built { system::beside(&all, drumfire) } else { Ok(no_binary()) };
         waiting.push(step("system", test));
-        let test = || if built { dist::test(drumfire) } else { Ok(no_binary()) };
-        waiting.push(step("packages", test));
         let ended = "a step reports its errors";
         (waiting, beside.join().expect(ended), guest.join().expect(ended), built, all)
     });
