@@ -125,7 +125,7 @@ pub fn unlink(job: &JobSpec) {
 /// Whether it reads what it has not written first.
 fn reads(group: &Group) -> bool {
     let fills = group.workload.verify.is_some_and(|verify| verify.fill);
-    group.workload.access.read_percent() > 0.0 && !fills
+    group.workload.access.reads() && !fills
 }
 
 /// The files of a group whose sizes are known.

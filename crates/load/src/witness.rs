@@ -211,7 +211,7 @@ impl Witness {
     fn readable(&self) -> Vec<Readable> {
         let one = |seen: &Seen| {
             let (name, existence) = (seen.name.clone(), seen.existence.clone());
-            Readable { name, existence, reads: seen.reads }
+            Readable { name, existence, reads: seen.reads, clears: seen.clears }
         };
         self.volumes.iter().map(one).collect()
     }

@@ -49,7 +49,7 @@ fn found(result: &RunResult, probed: Result<Probed, String>) -> Vec<Check> {
         HostUse { host_percent: Some(30.0), cores: 4, ours: Some(1.2), taken: Some((1, 0.9)) };
     let ceiling = Ceiling { iops: totals.iops * 9.0, ..Ceiling::default() };
     vec![
-        data_exists(&[Readable { name: name.clone(), existence, reads: true }]),
+        data_exists(&[Readable { name: name.clone(), existence, reads: true, clears: false }]),
         direct_io(&[], remote()),
         counters_agree(&[], None, remote()),
         content(&[Data { name, written: None, reads: true, read: kept }], Vec::new()),

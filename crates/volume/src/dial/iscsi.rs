@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::Nanos;
+use block::{Allocation, Nanos};
 use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator, new_isid};
 use proto::{Initiator, Outbox, Phase};
 
+use super::allocation::Asking;
 use super::keeper::Errand;
 use super::{Dial, Learned, Place, learn};
 use crate::uri::{IscsiUri, Uri};
@@ -87,6 +88,12 @@ impl Dial for IscsiDial {
         let begin = |now| IscsiInitiator::new(self.uri.config(), now);
         let (learned, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
         Ok(learned)
+    }
+
+    fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
+        let begin = |now| Asking::new(IscsiInitiator::new(self.uri.config(), now), ranges);
+        let (told, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
+        Ok(told)
     }
 
     fn initiator(&self, now: Nanos, wanted: Option<u64>) -> Result<(IscsiInitiator, Isid), String> {

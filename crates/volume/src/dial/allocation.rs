@@ -1,0 +1,112 @@
+//! Asks a target which parts of a volume are holes, on a connection of its own.
+
+use std::collections::VecDeque;
+
+use block::{Allocation, Nanos};
+use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
+
+use super::keeper::Errand;
+
+/// Time limit from the first question on; a target in pieces, or a slow one, tells of a part.
+const PATIENCE: Nanos = Nanos::from_millis(1_500);
+
+/// A connection that asks about ranges, one question after the other.
+pub(super) struct Asking<E> {
+    end: E,
+    /// What is still to be asked: offset and length.
+    ranges: VecDeque<(u64, u64)>,
+    sum: Allocation,
+    waits: bool,
+    /// Until when it asks; `None` before the first question.
+    until: Option<Nanos>,
+    found: Option<Option<Allocation>>,
+}
+
+impl<E: Initiator> Asking<E> {
+    /// Asks about these ranges once `end` is open. They have whole blocks.
+    pub(super) fn new(end: E, ranges: &[(u64, u64)]) -> Asking<E> {
+        let ranges = ranges.iter().copied().filter(|(_, len)| *len > 0).collect();
+        let (sum, waits, until, found) = (Allocation::default(), false, None, None);
+        Asking { end, ranges, sum, waits, until, found }
+    }
+
+    /// Takes an answer, and asks the next question.
+    fn go_on(&mut self, now: Nanos, out: &mut Outbox) {
+        if self.found.is_some() || !matches!(self.end.phase(), Phase::Ready(_)) {
+            return;
+        }
+        if self.waits {
+            match self.end.take_allocation() {
+                None => return,
+                Some(None) => return self.conclude(),
+                Some(Some(told)) => self.take(told),
+            }
+        }
+        let until = *self.until.get_or_insert(now + PATIENCE);
+        match self.ranges.front() {
+            Some((offset, len)) if now < until => {
+                self.waits = self.end.ask_allocation(*offset, *len, out);
+                if !self.waits {
+                    self.conclude();
+                }
+            }
+            _ => self.conclude(),
+        }
+    }
+
+    fn take(&mut self, told: Allocation) {
+        self.waits = false;
+        if let Some((offset, len)) = self.ranges.pop_front() {
+            let done = told.bytes.clamp(1, len);
+            if done < len {
+                self.ranges.push_front((offset + done, len - done));
+            }
+            self.sum.add(told);
+        }
+    }
+
+    /// The answers are all that there will be; none at all is that the target cannot tell.
+    fn conclude(&mut self) {
+        self.found.get_or_insert(Some(self.sum).filter(|sum| sum.bytes > 0));
+    }
+}
+
+impl<E: Initiator> Endpoint for Asking<E> {
+    fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        self.end.receive(now, bytes, out)?;
+        self.go_on(now, out);
+        Ok(())
+    }
+
+    fn deadline(&self) -> Option<Nanos> {
+        let until = self.until.filter(|_| self.found.is_none());
+        self.end.deadline().into_iter().chain(until).min()
+    }
+
+    fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
+        if self.until.is_some_and(|until| now >= until) {
+            self.conclude();
+        }
+        if self.end.deadline().is_some_and(|deadline| deadline <= now) {
+            self.end.tick(now, out)?;
+        }
+        self.go_on(now, out);
+        Ok(())
+    }
+}
+
+impl<E: Initiator + Send + 'static> Errand for Asking<E> {
+    type Found = Option<Allocation>;
+
+    fn found(&self) -> Option<Option<Allocation>> {
+        self.found
+    }
+
+    fn leave(&mut self, now: Nanos, out: &mut Outbox) {
+        self.end.close(now, out);
+    }
+
+    fn has_left(&self) -> bool {
+        self.end.phase() == Phase::Closed
+    }
+}
