@@ -23,6 +23,7 @@ mod bounds;
 mod cold;
 mod devices;
 mod flushed;
+mod hot;
 mod lenders;
 mod media;
 mod moment;

@@ -55,7 +55,7 @@ pub(super) struct Seen {
 const LOOKED: u32 = 1024;
 
 /// The part of a range that gets nine of ten I/Os.
-fn hot_part(workload: &Workload, bytes: u64) -> f64 {
+pub(super) fn hot_part(workload: &Workload, bytes: u64) -> f64 {
     let access = &workload.access;
     // A trace may go anywhere, and sequential workers reach everything.
     match access.trace.is_some() || access.random_percent() < 100.0 {
