@@ -110,3 +110,104 @@ impl<E: Initiator + Send + 'static> Errand for Asking<E> {
         self.end.phase() == Phase::Closed
     }
 }
+
+#[cfg(test)]
+mod test {
+    use block::{Done, Geometry, Io, Pool};
+
+    use super::*;
+
+    /// A connection whose answers are known beforehand; `None` is a refusal.
+    struct Scripted {
+        answers: VecDeque<Option<Allocation>>,
+        asked: Vec<(u64, u64)>,
+        done: Vec<Done>,
+    }
+
+    impl Endpoint for Scripted {
+        fn receive(&mut self, _: Nanos, _: &[u8], _: &mut Outbox) -> Result<(), Ending> {
+            Ok(())
+        }
+
+        fn deadline(&self) -> Option<Nanos> {
+            None
+        }
+
+        fn tick(&mut self, _: Nanos, _: &mut Outbox) -> Result<(), Ending> {
+            Ok(())
+        }
+    }
+
+    impl Initiator for Scripted {
+        fn phase(&self) -> Phase {
+            Phase::Ready(Geometry::new(1 << 20, 512))
+        }
+
+        fn room(&self) -> usize {
+            0
+        }
+
+        fn submit(&mut self, _: Nanos, _: Io, _: &mut Outbox) {}
+
+        fn done(&mut self) -> &mut Vec<Done> {
+            &mut self.done
+        }
+
+        fn ask_allocation(&mut self, offset: u64, len: u64, _: &mut Outbox) -> bool {
+            self.asked.push((offset, len));
+            true
+        }
+
+        fn take_allocation(&mut self) -> Option<Option<Allocation>> {
+            self.answers.pop_front()
+        }
+
+        fn close(&mut self, _: Nanos, _: &mut Outbox) {}
+
+        fn abandon(&mut self) {}
+    }
+
+    fn told(bytes: u64, holes: u64) -> Option<Allocation> {
+        Some(Allocation { bytes, holes, zeroes: 0 })
+    }
+
+    /// The questions and the result of ranges, at times of so many milliseconds.
+    fn run(
+        ranges: &[(u64, u64)],
+        answers: &[Option<Allocation>],
+        times_ms: &[u64],
+    ) -> (Vec<(u64, u64)>, Option<Option<Allocation>>) {
+        let answers = answers.iter().copied().collect();
+        let end = Scripted { answers, asked: Vec::new(), done: Vec::new() };
+        let mut asking = Asking::new(end, ranges);
+        let mut out = Outbox::new(Pool::new(4, 4));
+        for ms in times_ms {
+            let now = Nanos::from_millis(*ms);
+            asking.tick(now, &mut out).unwrap();
+            asking.receive(now, &[], &mut out).unwrap();
+        }
+        (asking.end.asked, asking.found)
+    }
+
+    #[test]
+    fn the_next_question_begins_where_an_answer_ends() {
+        let ranges = [(0, 4096), (8192, 0), (8192, 1024)];
+        let answers = [told(512, 512), told(3584, 0), told(1024, 1024)];
+        let (asked, found) = run(&ranges, &answers, &[0, 1, 2]);
+        assert_eq!(asked, [(0, 4096), (512, 3584), (8192, 1024)]);
+        assert_eq!(found, Some(told(5120, 1536)));
+        assert_eq!(run(&[], &[], &[0]).1, Some(None), "nothing was asked");
+    }
+
+    #[test]
+    fn a_refusal_or_the_end_of_patience_leaves_a_part() {
+        let ranges = [(0, 4096)];
+        assert_eq!(run(&ranges, &[None], &[0, 1]).1, Some(None));
+        assert_eq!(run(&ranges, &[told(512, 512), None], &[0, 1]).1, Some(told(512, 512)));
+        assert_eq!(run(&ranges, &[], &[0, 1]).1, None, "it waits");
+        assert_eq!(run(&ranges, &[], &[0, 1499]).1, None);
+        assert_eq!(run(&ranges, &[], &[0, 1500]).1, Some(None));
+        let slow = [told(512, 512)];
+        assert_eq!(run(&ranges, &slow, &[0, 1, 1501]).1, Some(told(512, 512)));
+    }
+}
