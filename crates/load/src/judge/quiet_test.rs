@@ -79,7 +79,8 @@ fn class(probed: Result<Probed, String>, kept: Option<[u32; 2]>) -> (Class, Vec<
     let mut takes = drive(7, 5000.0);
     let mut result = run(&spec, move |_, _| (takes(), false));
     let mut checks = found(&result, probed);
-    checks.push(data(&spec, &result.totals, (false, kept)));
+    let done: Vec<u64> = result.workers.iter().map(|worker| worker.read.ios).collect();
+    checks.push(data(&spec, &result.totals, &done, (false, kept)));
     for check in joined(checks) {
         result.set_check(check);
     }
