@@ -10,6 +10,9 @@ use super::keeper::Errand;
 /// Time limit from the first question on; a target in pieces, or a slow one, tells of a part.
 const PATIENCE: Nanos = Nanos::from_millis(1_500);
 
+/// Time limit of the login of such a connection: nobody waits for long to be told less.
+pub(super) const LOGIN: Nanos = Nanos::from_secs(3);
+
 /// A connection that asks about ranges, one question after the other.
 pub(super) struct Asking<E> {
     end: E,

@@ -6,7 +6,7 @@ use block::{Allocation, Nanos};
 use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator, new_isid};
 use proto::{Initiator, Outbox, Phase};
 
-use super::allocation::Asking;
+use super::allocation::{Asking, LOGIN};
 use super::keeper::Errand;
 use super::{Dial, Learned, Place, learn};
 use crate::uri::{IscsiUri, Uri};
@@ -91,7 +91,8 @@ impl Dial for IscsiDial {
     }
 
     fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
-        let begin = |now| Asking::new(IscsiInitiator::new(self.uri.config(), now), ranges);
+        let config = InitiatorConfig { login_timeout: LOGIN, ..self.uri.config() };
+        let begin = |now| Asking::new(IscsiInitiator::new(config, now), ranges);
         let (told, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
         Ok(told)
     }

@@ -4,7 +4,7 @@ use block::{Allocation, Nanos};
 use proto::nbd::{NbdConfig, NbdInitiator};
 use proto::{Initiator, Outbox, Phase};
 
-use super::allocation::Asking;
+use super::allocation::{Asking, LOGIN};
 use super::keeper::Errand;
 use super::{Dial, Learned, learn};
 use crate::uri::{NbdUri, Uri};
@@ -31,7 +31,7 @@ impl Dial for NbdUri {
     }
 
     fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
-        let config = NbdConfig { asks_allocation: true, ..self.config() };
+        let config = NbdConfig { asks_allocation: true, login_timeout: LOGIN, ..self.config() };
         let begin = |now| Asking::new(NbdInitiator::new(config, now), ranges);
         let (told, _leaves) = learn(&self.address, || self.uri(), begin)?;
         Ok(told)
