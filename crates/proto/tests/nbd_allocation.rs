@@ -216,11 +216,14 @@ fn a_selection_that_fails_selects_nothing() {
     assert_eq!((refused.len(), refused[23]), (26, 22));
 }
 
+/// More answers than the 16 MiB that may wait to be sent, and fewer than a window beyond that.
+const FLOOD: usize = 32_000;
+
 /// A flood of questions waits for the outbox to be sent, and is answered in full.
 #[test]
 fn many_questions_wait_for_room() {
     let (_, mut server) = joined(true, true, 64);
-    let flood = status(0, 0, BYTES as u32).repeat(1000);
+    let flood = status(0, 0, BYTES as u32).repeat(FLOOD);
     server.end.receive(Nanos(0), &flood, &mut server.out).unwrap();
     assert!(server.end.starves(), "{} bytes", server.out.len_bytes());
     let mut bytes = 0;
@@ -232,7 +235,7 @@ fn many_questions_wait_for_room() {
         }
         server.end.drained(Nanos(0), &mut server.out);
     }
-    assert_eq!(bytes, 1000 * (20 + 4 + 64 * 8));
+    assert_eq!(bytes, FLOOD * (20 + 4 + 64 * 8));
     assert!(!server.end.starves());
 }
 
