@@ -1,7 +1,7 @@
 //! READ CAPACITY.
 
 use super::condition::ready;
-use super::field::{be32, be64, put};
+use super::field::{be32, put};
 use super::{Cdb, Plan, Sense, Unit, data};
 
 /// Logical block provisioning management enabled: UNMAP and WRITE SAME with UNMAP work.

@@ -131,7 +131,7 @@ fn short_of<'a>(alike: &[&'a Peer]) -> Option<(&'a Peer, f64)> {
         let by_chance = expected - done <= DEVIATIONS * expected.sqrt();
         done < LEAST_SHARE * expected && !by_chance
     })?;
-    Some((short, fair))
+    Some((*short, fair))
 }
 
 /// Workers that stood out.

@@ -74,7 +74,8 @@ mod test {
     fn only_whole_blocks_are_holes() {
         let (hole, data) = (true, false);
         assert_eq!(all(&[], (0, 4096), 512), [(4096, hole)]);
-        assert_eq!(all(&[0..4096], (0, 4096), 512), [(4096, data)]);
+        let [begin, whole] = [0..512, 0..4096];
+        assert_eq!(all(&[whole], (0, 4096), 512), [(4096, data)]);
         let one = 5000..5001;
         assert_eq!(
             all(&[one.clone()], (0, 16384), 512),
@@ -86,7 +87,7 @@ mod test {
         let two = [100..200, 600..1000];
         assert_eq!(all(&two, (0, 2048), 512), [(1024, data), (1024, hole)]);
         // The end of a file to the byte.
-        assert_eq!(all(&[0..512], (0, 1001), 1), [(512, data), (489, hole)]);
+        assert_eq!(all(&[begin], (0, 1001), 1), [(512, data), (489, hole)]);
     }
 
     #[test]
