@@ -9,6 +9,9 @@ fuzz_target!(|input: &[u8]| {
     let mut client = NbdAsking::new();
     if manner & 1 != 0 {
         client.open(&mut Nbd::new(true));
+        if manner & 0x40 != 0 {
+            client.ask();
+        }
         client.submit(manner >> 1 & 31);
     }
     let stream = if manner & 0x80 == 0 { polite_answers(noise) } else { noise.to_vec() };

@@ -13,6 +13,11 @@ fuzz_target!(|input: &[u8]| {
         if manner & 4 != 0 {
             assert!(server.receive(b"IHAVEOPT\0\0\0\x08\0\0\0\0"));
         }
+        if manner & 32 != 0 {
+            // The context of the only export.
+            assert!(server.receive(b"IHAVEOPT\0\0\0\x0a\0\0\0\x1b\0\0\0\0\0\0\0\x01"));
+            assert!(server.receive(b"\0\0\0\x0fbase:allocation"));
+        }
         assert!(server.receive(b"IHAVEOPT\0\0\0\x01\0\0\0\0"));
     }
     let stream = if manner & 16 == 0 { polite_requests(noise) } else { noise.to_vec() };

@@ -6,7 +6,7 @@ use proto::nvme::{NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Initiator, Outbox, Phase, Target};
 
 use crate::target::NvmeServer;
-use crate::{SUBSYSTEM_NAME, Serving, TARGET_NAME, take};
+use crate::{SUBSYSTEM_NAME, Serving, TARGET_NAME, VOLUME_BYTES, take};
 
 /// Most exchanges until a connection is ready.
 const OPENING_MAX: usize = 64;
@@ -112,11 +112,22 @@ impl<E: Initiator> Asking<E> {
         }
     }
 
+    /// Asks which parts of the volume are holes; returns the bytes to send.
+    pub fn ask(&mut self) -> Vec<u8> {
+        self.says();
+        assert!(self.end.ask_allocation(0, VOLUME_BYTES, &mut self.out), "no I/O is in flight");
+        self.says()
+    }
+
     /// Receives a piece of the stream. `None` if the connection ends.
     pub fn receive(&mut self, bytes: &[u8]) -> Option<()> {
         self.now = self.now + Nanos(1000);
         let result = self.end.receive(self.now, bytes, &mut self.out);
         self.drain();
+        if let Some(Some(told)) = self.end.take_allocation() {
+            assert!(0 < told.bytes && told.bytes <= VOLUME_BYTES, "{told:?}");
+            assert!(told.holes + told.zeroes <= told.bytes, "{told:?}");
+        }
         let open = matches!(self.end.phase(), Phase::Opening | Phase::Ready(_));
         (result.is_ok() && open).then_some(())
     }

@@ -27,7 +27,7 @@ pub use login::{TARGET_NAME, login_request};
 pub use nbd::{Nbd, NbdAsking};
 pub use nbd_stream::{polite_answers, polite_requests};
 pub use plan_file::{read_bill, read_claims, read_parts};
-pub use stream::{next_status, polite_iscsi, polite_nvme};
+pub use stream::{next_status, polite_iscsi, polite_iscsi_to, polite_nvme};
 pub use target::{NvmeServer, Serving};
 pub use trace::read_trace;
 

@@ -2,13 +2,27 @@
 
 use std::sync::Arc;
 
-use block::{Buf, Cause, Chain, Done, Geometry, Io, Memory, Nanos, Op, Pool, Tag};
+use block::{
+    Buf, Cause, Chain, Done, Extent, Extents, Geometry, Io, Memory, Nanos, Op, Pool, Tag,
+};
 use proto::nbd::{NbdConfig, NbdExport, NbdExports, NbdInitiator, NbdTarget, NbdTargetConfig};
 use proto::{Endpoint, Initiator, Outbox, Phase, Target, UnitId};
 
 use crate::take;
 
 const BYTES: u64 = 1 << 20;
+
+/// Every second 4 KiB are a hole.
+#[derive(Debug)]
+pub(crate) struct Patches;
+
+impl Extents for Patches {
+    fn at(&self, offset: u64, len: u64) -> Extent {
+        assert!(len > 0 && offset + len <= BYTES, "{offset} {len}");
+        let left = 4096 - offset % 4096;
+        Extent { bytes: left.min(len), is_hole: offset / 4096 % 2 == 1 }
+    }
+}
 
 /// A connection of our target.
 pub struct Nbd {
@@ -29,6 +43,7 @@ impl Nbd {
             geometry: Geometry { volatile: true, ..Geometry::new(BYTES, 512) },
             memory: in_memory.then(|| Memory::new(BYTES).expect("memory")),
             instance: None,
+            extents: Some(Arc::new(Patches)),
         };
         let exports = Arc::new(NbdExports::new(vec![export]).expect("one name"));
         let config = NbdTargetConfig { max_commands: 32, ..NbdTargetConfig::default() };
@@ -91,7 +106,8 @@ impl Default for NbdAsking {
 impl NbdAsking {
     /// A new connection.
     pub fn new() -> NbdAsking {
-        let end = NbdInitiator::new(NbdConfig::new("disk"), Nanos(0));
+        let config = NbdConfig { asks_allocation: true, ..NbdConfig::new("disk") };
+        let end = NbdInitiator::new(config, Nanos(0));
         let out = Outbox::new(Pool::new(64, 64));
         NbdAsking { end, out, sent: Chain::default(), submitted: 0 }
     }
@@ -110,6 +126,12 @@ impl NbdAsking {
         panic!("not open after 16 exchanges");
     }
 
+    /// Asks which parts of the volume are holes: the first command.
+    pub fn ask(&mut self) {
+        assert!(self.end.ask_allocation(0, BYTES, &mut self.out), "our target has the context");
+        take(&mut self.out, &mut self.sent);
+    }
+
     /// Submits I/Os.
     pub fn submit(&mut self, count: u8) {
         for i in 0..u64::from(count.min(32)) {
@@ -125,7 +147,12 @@ impl NbdAsking {
 
     /// Receives a piece of the stream; false if the connection ends.
     pub fn receive(&mut self, bytes: &[u8]) -> bool {
-        self.end.receive(Nanos(0), bytes, &mut self.out).is_ok()
+        let is_open = self.end.receive(Nanos(0), bytes, &mut self.out).is_ok();
+        if let Some(Some(told)) = self.end.take_allocation() {
+            assert!(0 < told.bytes && told.bytes <= BYTES, "{told:?}");
+            assert!(told.holes + told.zeroes <= told.bytes, "{told:?}");
+        }
+        is_open
     }
 
     /// Disconnects: each I/O must complete once.

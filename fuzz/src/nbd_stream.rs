@@ -7,12 +7,12 @@ pub fn polite_requests(noise: &[u8]) -> Vec<u8> {
     let mut rest = noise;
     while let [kind, flags, cookie, block, wish, after @ ..] = rest {
         rest = after;
-        let kind = u16::from(if kind & 0x80 == 0 { kind % 7 } else { *kind });
+        let kind = u16::from(if kind & 0x80 == 0 { kind % 8 } else { *kind });
         let blocks = if wish & 0x80 == 0 { u32::from(wish & 0x0f) } else { 1 << (wish & 0x1f) };
         let len = if kind == 3 { 0 } else { blocks.wrapping_mul(512) };
         let offset = if kind == 3 { 0 } else { u64::from(*block) * 4096 };
         stream.extend(0x2560_9513_u32.to_be_bytes());
-        stream.extend(u16::from(flags & 3).to_be_bytes());
+        stream.extend(u16::from(flags & 11).to_be_bytes());
         stream.extend(kind.to_be_bytes());
         stream.extend(u64::from(*cookie).to_be_bytes());
         stream.extend(offset.to_be_bytes());
@@ -37,8 +37,12 @@ pub fn polite_answers(noise: &[u8]) -> Vec<u8> {
         // A cookie of our initiator: command number in the upper half, slot in the lower.
         let turn = if wish & 0x80 == 0 { (slot & 15) + 1 } else { wish >> 3 };
         let cookie = u64::from(turn) << 32 | u64::from(slot & 15);
+        // Or that of a question about allocation, its first command.
+        let query = 1 << 32 | 0xffff_fffe;
+        let cookie = if kind & 0x40 == 0 { cookie } else { query };
         let mut data = Vec::new();
         let number: u16 = match kind & 7 {
+            1 | 2 if kind & 0x40 != 0 => 5,
             0 => 0,
             1 | 2 => 1,
             3 => 2,
@@ -56,6 +60,16 @@ pub fn polite_answers(noise: &[u8]) -> Vec<u8> {
             2 => {
                 data.extend(offset.to_be_bytes());
                 data.extend((u32::from(*count) * 512).to_be_bytes());
+            }
+            5 => {
+                // Lengths in blocks, now and then none, and all kinds of flags.
+                data.extend(u32::from(1 + (wish >> 6 & wish >> 5 & 1)).to_be_bytes());
+                for at in 0..count & 31 {
+                    let blocks = u32::from(place.rotate_left(at.into()) & 63) * 512;
+                    data.extend(blocks.to_be_bytes());
+                    data.extend(u32::from(at & 3).to_be_bytes());
+                }
+                data.resize(data.len() + usize::from(slot >> 7), 0);
             }
             0x8001.. => {
                 data.extend(u32::from(*count).to_be_bytes());

@@ -8,7 +8,12 @@ const DATA_STEP_BYTES: usize = 16;
 
 /// Splits `noise` into headers with short data, and fixes what would end the connection at once:
 /// lengths, CmdSNs or StatSNs from `number` on, most of the tags.
-pub fn polite_iscsi(noise: &[u8], mut number: u32) -> Vec<u8> {
+pub fn polite_iscsi(noise: &[u8], number: u32) -> Vec<u8> {
+    polite_iscsi_to(noise, number, None)
+}
+
+/// The same, with half of the tags replaced by that of a command in flight.
+pub fn polite_iscsi_to(noise: &[u8], mut number: u32, asked: Option<u32>) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 2);
     let mut rest = noise;
     while let Some((header, after)) = rest.split_first_chunk::<HEADER_BYTES>() {
@@ -23,6 +28,7 @@ pub fn polite_iscsi(noise: &[u8], mut number: u32) -> Vec<u8> {
         if wish & 0x40 == 0 {
             // Few tags, so that PDUs match commands in flight.
             let tag = u32::from(header[19] & 7);
+            let tag = asked.filter(|_| tag < 4).unwrap_or(tag);
             header[16..20].copy_from_slice(&tag.to_be_bytes());
         }
         if wish & 0x80 == 0 {

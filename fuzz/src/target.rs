@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Cause, Chain, Done, Geometry, Memory, Nanos, Op, Pool};
+use block::{Cause, Chain, Done, Extents, Geometry, Memory, Nanos, Op, Pool};
 use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
@@ -11,6 +11,7 @@ use proto::nvme::{
 use proto::scsi::{Identity, Unit};
 use proto::{DiskId, Outbox, Request, Target, UnitId};
 
+use crate::nbd::Patches;
 use crate::{SUBSYSTEM_NAME, TARGET_NAME, VOLUME_BYTES, take};
 
 /// A connection of our target. Unit 1 completes inline, unit 2 needs buffers.
@@ -47,7 +48,8 @@ impl Serving<IscsiTarget> {
         let unit = |id: u32| {
             let identity = Identity { disk: disk(id), product: "ram".into() };
             let memory = (id == 0).then(|| memory.clone());
-            Unit::new(UnitId(id), geometry(), memory, identity)
+            let extents = (id == 0).then(|| Arc::new(Patches) as Arc<dyn Extents>);
+            Unit::new(UnitId(id), geometry(), memory, identity).of_extents(extents)
         };
         let entry = TargetEntry {
             name: TARGET_NAME.into(),

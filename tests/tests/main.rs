@@ -44,6 +44,7 @@ mod gates;
 mod grown;
 mod help;
 mod hidden;
+mod holes;
 mod honesty;
 mod honesty_bounds;
 mod honesty_layers;

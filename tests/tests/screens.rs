@@ -80,6 +80,47 @@ fn no_command_prints_wider_than_its_terminal() {
     }
 }
 
+/// Rows that a reader sees without scrolling, above the next prompt.
+const LAST: usize = 12;
+
+/// The last rows of 80 × 24 have the number, its spread, three latencies, the class with its one
+/// reason, and where the result is kept.
+#[test]
+fn the_last_screen_has_what_a_hurried_reader_wants() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let two = "--seconds 2.2 --ramp 0 --no-ceiling --no-cold-reads";
+    let spread = "from second to second";
+    for (args, spread, kept) in [
+        (format!("run ram:1m --out one {two}"), spread, "kept in one"),
+        (format!("run ram:1m --out other --outstanding 4 {two}"), spread, "kept in other"),
+        (format!("run ram:1m --out brief {QUICK}"), "one run, no interval", "kept in brief"),
+        (
+            format!("race --targets 1 --volumes 1 --volume-size 1m --out race {two}"),
+            spread,
+            "kept in race",
+        ),
+        (
+            format!("sweep ram:1m --axis outstanding=1,2 --repeats 2 --out swept {QUICK}"),
+            " of 2; ",
+            "kept in swept",
+        ),
+        ("report one".to_owned(), spread, ""),
+        ("report swept".to_owned(), " of 2; ", ""),
+        ("compare one other".to_owned(), "too few for an interval", "kept in one and other"),
+    ] {
+        let (code, text) = typed(&drumfire.command(folder.path(), &args), 80);
+        assert_eq!(code, Some(0), "{args}: {text}");
+        let rows: Vec<&str> = text.lines().collect();
+        let last = rows[rows.len().saturating_sub(LAST)..].join("\n");
+        let classes = ["invalid: ", "indicative: ", "publishable"];
+        assert!(classes.iter().any(|class| last.contains(class)), "{args}: no class: {last}");
+        for part in ["IOPS", spread, "p50 ", "p99 ", "max ", "(H", kept] {
+            assert!(last.contains(part), "{args}: no {part}: {last}");
+        }
+    }
+}
+
 /// The default I/O size is 4 KiB everywhere except for races.
 #[test]
 fn the_default_size_is_the_same_everywhere() {

@@ -4,6 +4,7 @@
 //! has one file or folder. Programs are found by name; there are no shell scripts.
 #![forbid(unsafe_code)]
 
+mod aa;
 mod dist;
 mod kernel;
 mod miri;
@@ -53,6 +54,13 @@ usage: cargo xtask COMMAND
               --seconds S        length of a run (default 5)
               --profile          where the time of races goes, with Linux's perf
               --dry              canned outputs instead of programs; print, write nothing
+  aa        compare a job with itself, and with one that does a fifth less, on memory and a file
+              --pairs N          pairs of each of the four kinds (default 200, about 20 hours); a
+                                 later call continues
+              --seconds S        length of a run (default 1)
+              --rounds N, --control N   as of compare (default 6 and 3)
+              --drumfire FILE    this program instead of the release build
+              --out DIR          where finished pairs are saved (default target/aa)
 ";
 
 fn main() -> ExitCode {
@@ -70,6 +78,7 @@ fn main() -> ExitCode {
         "dist" => dist::main(rest),
         "prepush" => prepush::main(rest),
         "perf" => perf::main(rest),
+        "aa" => aa::main(rest),
         _ => {
             eprint!("{USAGE}");
             return ExitCode::from(2);

@@ -5,6 +5,7 @@
 
 mod account;
 mod activity;
+mod allocation;
 mod backing;
 mod budget;
 mod buf;
@@ -32,6 +33,7 @@ mod zone;
 
 pub use account::Account;
 pub use activity::{Activity, Doing, Stretch};
+pub use allocation::{Allocation, Extent, Extents, extents_of};
 pub use backing::{BACKING_BYTES_MAX, Backing};
 pub use budget::Budget;
 pub use buf::{Arena, ArenaHold, Buf};

@@ -125,7 +125,7 @@ pub fn unlink(job: &JobSpec) {
 /// Whether a group reads data that it has not written first.
 fn reads(group: &Group) -> bool {
     let fills = group.workload.verify.is_some_and(|verify| verify.fill);
-    group.workload.access.read_percent() > 0.0 && !fills
+    group.workload.access.reads() && !fills
 }
 
 /// Files of a group with a known size.

@@ -24,7 +24,7 @@ pub(crate) struct Facts<'a> {
 pub(crate) fn of_simulation(spec: &RunSpec, collected: &Collector, mismatch: bool) -> Vec<Check> {
     let mut checks = of_numbers(spec, collected, &[]);
     if spec.workers.iter().any(|worker| worker.workload.verify.is_some()) {
-        checks.push(data(spec, &collected.totals(), (mismatch, None)));
+        checks.push(data(spec, &collected.totals(), &reads_done(collected), (mismatch, None)));
     }
     let made = |code: &str, checks: &[Check]| checks.iter().any(|check| check.code == code);
     let others: Vec<Check> = ALL
@@ -48,7 +48,7 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
     let totals = collected.totals();
     let mut checks = of_numbers(spec, collected, facts.hidden);
     checks.extend([
-        data(spec, &totals, (facts.mismatch, testimony.kept)),
+        data(spec, &totals, &reads_done(collected), (facts.mismatch, testimony.kept)),
         verdict::generator_ceiling(totals.iops, None),
         verdict::cpu_was_ours(facts.cpu.steal_percent, testimony.throttled),
         others(spec, facts),
@@ -147,9 +147,23 @@ pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Op
     })
 }
 
-/// H05: the data is right, as far as it was verified. `kept`: places that were read before and
-/// after the run, and how many of them held something else.
-fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2]>)) -> Check {
+/// Reads of each worker.
+fn reads_done(collected: &Collector) -> Vec<u64> {
+    collected.workers().iter().map(|worker| worker.read.ios).collect()
+}
+
+/// At least so many reads, and this share of all, are compared before they speak for the others.
+const COMPARED_LEAST: f64 = 100.0;
+const COMPARED_SHARE: f64 = 0.01;
+
+/// H05: the data is right, as far as it was verified. `done`: reads of each worker. `kept`: places
+/// that were read before and after the run, and how many of them held something else.
+fn data(
+    spec: &RunSpec,
+    totals: &Totals,
+    done: &[u64],
+    (mismatch, kept): (bool, Option<[u32; 2]>),
+) -> Check {
     let check = |verdict, words: &str| Check::new("H05", "data", verdict, words);
     if mismatch {
         return check(Verdict::Fail, "miscompare: a read returned other data than was written")
@@ -181,6 +195,20 @@ fn data(spec: &RunSpec, totals: &Totals, (mismatch, kept): (bool, Option<[u32; 2
     if totals.read.ios == 0 {
         return check(Verdict::Unknown, "no read completed, so no data was checked")
             .mend("--seconds 10 or more reads");
+    }
+    let each = spec.workers.iter().zip(done);
+    let [read, seen] = each.fold([0.0; 2], |[read, seen], (worker, ios)| {
+        let ios = *ios as f64;
+        [read + ios, seen + ios * share(worker) / 100.0]
+    });
+    // Sums of shares lack a little.
+    if seen < (read * COMPARED_SHARE).max(COMPARED_LEAST.min(read)) * (1.0 - 1e-9) {
+        let words = format!(
+            "about {seen:.0} of {read:.0} reads were compared: too few to speak for the others (at \
+             least 1 %, and 100)"
+        );
+        return check(Verdict::Unknown, &words)
+            .mend("--verify (compares each), or a larger sample_percent");
     }
     let least = shares.iter().copied().filter(|share| *share > 0.0).fold(100.0, f64::min);
     let whose = match shares.len() - compared {

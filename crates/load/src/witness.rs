@@ -23,6 +23,7 @@ mod bounds;
 mod cold;
 mod devices;
 mod flushed;
+mod hot;
 mod lenders;
 mod media;
 mod moment;
@@ -211,7 +212,7 @@ impl Witness {
     fn readable(&self) -> Vec<Readable> {
         let one = |seen: &Seen| {
             let (name, existence) = (seen.name.clone(), seen.existence.clone());
-            Readable { name, existence, reads: seen.reads }
+            Readable { name, existence, reads: seen.reads, clears: seen.clears }
         };
         self.volumes.iter().map(one).collect()
     }

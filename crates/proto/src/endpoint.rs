@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Backing, Cause, Done, Geometry, Io, Nanos, Op, Pool};
+use block::{Allocation, Backing, Cause, Done, Geometry, Io, Nanos, Op, Pool};
 
 use crate::{Arrival, Outbox};
 
@@ -83,6 +83,19 @@ pub trait Initiator: Endpoint {
     /// Whether the peer said, while it was opened, that its power was lost and its volatile cache
     /// with it; none where it said nothing of that kind.
     fn power_was_lost(&self) -> Option<bool> {
+        None
+    }
+
+    /// Asks the peer which parts of a range are holes: `offset` and `len` in bytes, whole blocks,
+    /// `len` at least 1. Only in [`Phase::Ready`], without I/Os in flight, and one question at a
+    /// time. False, and nothing is sent, if the connection has no way to ask.
+    fn ask_allocation(&mut self, _offset: u64, _len: u64, _out: &mut Outbox) -> bool {
+        false
+    }
+
+    /// The answer to [`ask_allocation`](Self::ask_allocation), once, when it has come: of a first
+    /// part of the range, at least one byte. None in it if the peer refused.
+    fn take_allocation(&mut self) -> Option<Option<Allocation>> {
         None
     }
 

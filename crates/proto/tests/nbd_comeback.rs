@@ -40,6 +40,7 @@ impl Server {
             geometry: Geometry { volatile: true, ..Geometry::new(BYTES, 512) },
             memory: None,
             instance: Some(instances.unit()),
+            extents: None,
         };
         let exports = [(0, "disk"), (1, "other")].map(export);
         let exports = Arc::new(NbdExports::new(exports.to_vec()).unwrap());

@@ -30,6 +30,7 @@ fn exports(memory: Option<Memory>, geometry: Geometry) -> Arc<NbdExports> {
         geometry,
         memory,
         instance: None,
+        extents: None,
     };
     Arc::new(NbdExports::new(vec![export]).unwrap())
 }

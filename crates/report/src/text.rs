@@ -25,6 +25,8 @@ use crate::targets;
 const RECORDS_SHOWN: usize = 4;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
+/// Least part of the longest row that a row of the spread has.
+const WHOLE: f64 = 0.9;
 /// Label width of the latency table, whose eight columns then end at column 80.
 const LATENCY_LABEL: usize = 8;
 
@@ -47,6 +49,7 @@ pub fn closing(result: &RunResult, paint: Paint) -> Painted {
 fn write_closing(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n{}", reason::headline(result, paint))?;
     writeln!(out, "{}", extent_line(result, paint))?;
+    writeln!(out, "{:LABEL$}{}", "spread", spread(result))?;
     let latency = &result.totals.latency_ns;
     let cells = [
         ("p50", figure::bound(latency, latency.p50)),
@@ -61,6 +64,25 @@ fn write_closing(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::
         writeln!(out, "{:LABEL$}{against} (above)", "checks")?;
     }
     bounds::write(&result.bounds, paint, out)
+}
+
+/// What one run shows of its spread: the lowest and the highest rate of its seconds. How much runs
+/// differ it cannot show.
+fn spread(result: &RunResult) -> String {
+    let longest = result.intervals.iter().map(|row| row.seconds).fold(0.0, f64::max);
+    // A short row at the end is no second.
+    let whole = result.intervals.iter().filter(|row| row.seconds >= WHOLE * longest);
+    let rates: Vec<f64> = whole.map(|row| row.iops).filter(|rate| rate.is_finite()).collect();
+    let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = rates.iter().copied().fold(0.0, f64::max);
+    // Rows of long runs are of several seconds.
+    let row = if (0.9..1.1).contains(&longest) { "second" } else { "row" };
+    match rates.len() {
+        0 | 1 => "one run, no interval".to_owned(),
+        _ => {
+            format!("one run; {} – {} from {row} to {row}", figure::rate(low), figure::iops(high))
+        }
+    }
 }
 
 /// Writes the table.
@@ -311,6 +333,26 @@ mod test {
             plain += if i == 0 { part } else { part.split_once('m').unwrap().1 };
         }
         assert_eq!(plain, GOLDEN);
+    }
+
+    #[test]
+    fn the_sum_has_the_spread_of_whole_seconds() {
+        let row = |seconds, iops| stats::Second { seconds, iops, ..stats::Second::default() };
+        let said = |intervals: Vec<stats::Second>| {
+            let result = RunResult { intervals, ..sample::race() };
+            let text = closing(&result, Paint::PLAIN);
+            let lines: Vec<&str> = text.as_str().lines().collect();
+            assert!(
+                lines[1].contains(" IOPS ") && lines[4].starts_with("latency  p50 "),
+                "{text:?}"
+            );
+            lines[3].to_owned()
+        };
+        let seconds = vec![row(1.0, 2e6), row(0.98, 3e6), row(0.2, 9e6), row(1.0, 2.5e6)];
+        assert_eq!(said(seconds), "spread   one run; 2.00M – 3.00M IOPS from second to second");
+        assert!(said(vec![row(4.0, 1e6), row(4.0, 2e6)]).ends_with(" from row to row"));
+        assert_eq!(said(vec![row(0.3, 1e6)]), "spread   one run, no interval");
+        assert_eq!(said(Vec::new()), "spread   one run, no interval");
     }
 
     #[test]

@@ -225,6 +225,7 @@ fn directory(exports: &[Export], instances: &[Instance]) -> Result<Directory, Se
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let unit = Unit::new(UnitId(index as u32), geometry, memory, identity);
         let unit = unit.backed_by(backing).of_instance(instances[index].clone());
+        let unit = unit.of_extents(export.volume.extents());
         if put(&mut targets[at].units, usize::from(export.lun), unit) {
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
         }
@@ -305,6 +306,7 @@ fn nbd_exports(exports: &[Export], instances: &[Instance]) -> Vec<NbdExport> {
             geometry: export.volume.byte_geometry(),
             memory: export.volume.memory(),
             instance: Some(instances[index].clone()),
+            extents: export.volume.extents(),
         }
     };
     exports.iter().enumerate().map(export).collect()

@@ -1,5 +1,6 @@
 //! A volume in a file, on a block device, or on an NVMe namespace by passthrough.
 
+mod holes;
 mod odd;
 
 use std::collections::VecDeque;
@@ -8,7 +9,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use block::{Backing, Cause, Count, Done, Fault, Geometry, Io, Lane, Nanos, Op, Tag, Zone, Zones};
+use block::{
+    Backing, Cause, Count, Done, Extents, Fault, Geometry, Io, Lane, Nanos, Op, Tag, Zone, Zones,
+};
 use os::{
     Core, Device, File, FileDone, FileOp, FileOpKind, FileState, NvmeStatus, OpenFile, Polling,
 };
@@ -19,6 +22,7 @@ use crate::hold::Hold;
 use crate::uri::FileUri;
 use crate::{FileGround, Ground, Hints, OpenError, Purpose, Volume, guard, hold};
 
+use self::holes::Holes;
 pub(crate) use self::odd::left_out;
 use self::odd::{Odd, Tail};
 
@@ -250,6 +254,15 @@ impl Volume for FileVolume {
 
     fn news(&self) -> Vec<String> {
         self.sync.events.news().iter().map(|event| self.line(event)).collect()
+    }
+
+    /// A device has no map of its extents.
+    fn extents(&self) -> Option<Arc<dyn Extents>> {
+        if self.opened.device || self.opened.namespace.is_some() {
+            return None;
+        }
+        let file = self.opened.file.try_clone().ok()?;
+        Some(Arc::new(Holes { file, block_bytes: self.geometry.block_bytes.into() }))
     }
 
     fn ground(&self) -> Ground {

@@ -32,7 +32,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use block::{Backing, Geometry, Lane, Memory, Nanos, print_size};
+use block::{Allocation, Backing, Extents, Geometry, Lane, Memory, Nanos, print_size};
 use os::Core;
 use os::cgroup::MemoryRoom;
 
@@ -170,6 +170,22 @@ pub trait Volume: Send + Sync {
     /// Backing store of the data.
     fn ground(&self) -> Ground {
         Ground::Elsewhere
+    }
+
+    /// Which parts of it are holes, for a server that is asked; `None` if that is not known.
+    fn extents(&self) -> Option<Arc<dyn Extents>> {
+        None
+    }
+
+    /// What its target reports of ranges of whole blocks: holes, and zeroes that need no medium.
+    /// `None` of a volume that is not remote, or if the protocol or the target has no answer. May
+    /// block for seconds; the answer may be of a part of the ranges.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or the target breaks the rules of the protocol.
+    fn allocation(&self, _ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
+        Ok(None)
     }
 
     /// The volume's bytes, if they are memory of this process and nothing is in between: a server

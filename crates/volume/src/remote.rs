@@ -13,7 +13,7 @@ mod wire;
 
 use std::sync::Arc;
 
-use block::{Backing, Geometry, Lane, Nanos};
+use block::{Allocation, Backing, Geometry, Lane, Nanos};
 use os::Core;
 
 use self::cover::Covers;
@@ -142,6 +142,10 @@ impl<D: Dial> Volume for Remote<D> {
 
     fn news(&self) -> Vec<String> {
         self.facts.past.news().iter().map(|event| self.line(event)).collect()
+    }
+
+    fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
+        self.facts.dial.allocation(ranges)
     }
 
     fn ground(&self) -> Ground {

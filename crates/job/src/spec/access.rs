@@ -164,6 +164,19 @@ impl Access {
         Ok(())
     }
 
+    /// Whether it reads anything: by I/Os, or by the replies to its writes.
+    pub fn reads(&self) -> bool {
+        let of_trace = |facts: &Facts| facts.ios[0] > 0;
+        self.lines.iter().any(Line::reads) || self.facts().is_some_and(of_trace)
+    }
+
+    /// Whether it trims or zeroes blocks without sending data. A trim before each write is no such
+    /// thing: data follow.
+    pub fn clears(&self) -> bool {
+        let of_trace = |facts: &Facts| facts.ios[2] > 0;
+        self.lines.iter().any(Line::clears) || self.facts().is_some_and(of_trace)
+    }
+
     /// Returns whether the I/Os change data on the volume.
     pub fn writes(&self) -> bool {
         let of_trace = |facts: &Facts| facts.ios[1] + facts.ios[2] > 0;
@@ -242,6 +255,27 @@ mod test {
 
     fn says(access: &Access, geometry: Geometry) -> String {
         access.fits(&Range::WHOLE, geometry).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn replies_are_of_the_opposite_direction() {
+        let of = |read_percent, reply_bytes| {
+            let line = Line { reply_bytes, ..Line::new(4096, read_percent, 100.0) };
+            let access = Access::of(vec![line]);
+            (access.reads(), access.writes())
+        };
+        assert_eq!(of(0.0, 0), (false, true));
+        assert_eq!(of(100.0, 0), (true, false));
+        assert_eq!((of(0.0, 512), of(100.0, 512)), ((true, true), (true, true)));
+        let unused = Line { share_percent: 0.0, ..Line::new(4096, 100.0, 100.0) };
+        let writes = Line::new(4096, 0.0, 0.0);
+        assert!(!Access::of(vec![writes, unused]).reads());
+        let trims = Line { trim_percent: 10.0, ..Line::new(4096, 90.0, 0.0) };
+        let zeroes = Line { zero_percent: 10.0, ..Line::new(4096, 90.0, 0.0) };
+        assert_eq!(
+            [trims, zeroes, writes].map(|line| Access::of(vec![line]).clears()),
+            [true, true, false]
+        );
     }
 
     #[test]

@@ -89,6 +89,16 @@ impl Line {
         100.0 - others.iter().sum::<f64>()
     }
 
+    /// Whether it reads anything.
+    pub fn reads(&self) -> bool {
+        self.share_percent > 0.0 && (self.read_percent > 0.0 || self.reply_bytes > 0)
+    }
+
+    /// Whether it trims or zeroes blocks without sending data.
+    pub fn clears(&self) -> bool {
+        self.share_percent > 0.0 && (self.trim_percent > 0.0 || self.zero_percent > 0.0)
+    }
+
     /// Returns whether the line's I/Os change data on the volume.
     pub fn writes(&self) -> bool {
         self.read_percent + self.flush_percent < 100.0 || self.reply_bytes > 0

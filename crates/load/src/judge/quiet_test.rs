@@ -49,7 +49,7 @@ fn found(result: &RunResult, probed: Result<Probed, String>) -> Vec<Check> {
         HostUse { host_percent: Some(30.0), cores: 4, ours: Some(1.2), taken: Some((1, 0.9)) };
     let ceiling = Ceiling { iops: totals.iops * 9.0, ..Ceiling::default() };
     vec![
-        data_exists(&[Readable { name: name.clone(), existence, reads: true }]),
+        data_exists(&[Readable { name: name.clone(), existence, reads: true, clears: false }]),
         direct_io(&[], remote()),
         counters_agree(&[], None, remote()),
         content(&[Data { name, written: None, reads: true, read: kept }], Vec::new()),
@@ -79,7 +79,8 @@ fn class(probed: Result<Probed, String>, kept: Option<[u32; 2]>) -> (Class, Vec<
     let mut takes = drive(7, 5000.0);
     let mut result = run(&spec, move |_, _| (takes(), false));
     let mut checks = found(&result, probed);
-    checks.push(data(&spec, &result.totals, (false, kept)));
+    let done: Vec<u64> = result.workers.iter().map(|worker| worker.read.ios).collect();
+    checks.push(data(&spec, &result.totals, &done, (false, kept)));
     for check in joined(checks) {
         result.set_check(check);
     }

@@ -120,13 +120,13 @@ impl Witness {
     /// H08: the working set is larger than caches.
     pub(super) fn working_set(&self, collected: Option<&Collector>) -> Check {
         let cached = self.volumes.iter().filter(|seen| seen.is_cached());
-        let all_bytes = cached.map(|seen| seen.hot_bytes).sum();
+        let all_bytes = cached.map(|seen| self.hot_bytes(seen, collected)).sum();
         let cached = Medium::PageCache { memory_bytes: self.memory_bytes, all_bytes };
         let stores = |seen: &Seen| !matches!(seen.ground, Ground::Nothing);
         let one = |seen: &Seen| WorkingSet {
             name: seen.name.clone(),
             used_bytes: seen.used_bytes,
-            hot_bytes: seen.hot_bytes,
+            hot_bytes: self.hot_bytes(seen, collected),
             volume_bytes: seen.bytes,
             longest_bytes: seen.asked.most_bytes,
             medium: self.by_reads(seen, seen.medium(cached.clone(), self.cache_bytes), collected),

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use block::{Allocation, Backing};
 use stats::verdict::{Asked, Beneath, Existence, Kept, Reducible, Writes};
 use volume::{FileGround, Ground, Leaf, Looked, SAMPLES, Volume};
 
 use super::{rest, sectors};
 use crate::run::Prepared;
-use job::spec::{Content, Line, Workload};
+use job::spec::{Access, Content, Line, Workload};
 
 /// A volume, or a part of a composite one.
 pub(super) struct Seen {
@@ -26,6 +27,8 @@ pub(super) struct Seen {
     /// How written data could be reduced, if anything is written.
     pub(super) written: Option<Reducible>,
     pub(super) reads: bool,
+    /// Workers trim or zero blocks that workers read.
+    pub(super) clears: bool,
     pub(super) asked: Asked,
     /// What places and lengths of writes are multiples of; `None` where that is not known.
     pub(super) unit_bytes: Option<u64>,
@@ -52,7 +55,7 @@ pub(super) struct Seen {
 const LOOKED: u32 = 1024;
 
 /// The part of a range that gets nine of ten I/Os.
-fn hot_part(workload: &Workload, bytes: u64) -> f64 {
+pub(super) fn hot_part(workload: &Workload, bytes: u64) -> f64 {
     let access = &workload.access;
     // A trace may go anywhere, and sequential workers reach everything.
     match access.trace.is_some() || access.random_percent() < 100.0 {
@@ -93,7 +96,7 @@ impl Seen {
         let name = name(&leaf, &first.uri);
         let Leaf { ground, bytes, ranges, shares, is_part } = leaf;
         let workloads = || all().map(|worker| &*worker.workload);
-        let reads = workloads().any(|workload| workload.access.read_percent() > 0.0);
+        let reads = workloads().any(|workload| workload.access.reads());
         let longest = workloads().map(|workload| u64::from(workload.access.longest_bytes()));
         let in_flight = |workload: &Workload| {
             u64::from(workload.outstanding) * u64::from(workload.access.longest_bytes())
@@ -109,11 +112,17 @@ impl Seen {
         let hot_part =
             workloads().map(|workload| hot_part(workload, used_bytes)).fold(0.0, f64::max);
         let written = workloads().filter(|workload| workload.writes());
+        let of = |does: fn(&Access) -> bool| {
+            let all = workloads().filter(|workload| does(&workload.access));
+            united(all.map(|workload| workload.range.on(volume.geometry())))
+        };
+        let clears = overlap(&of(Access::reads), &of(Access::clears));
         Seen {
             name,
             whole,
             shares,
             reads,
+            clears,
             existence,
             kept,
             written: written.map(|workload| reducible(&workload.content)).reduce(more),
@@ -163,6 +172,7 @@ impl Seen {
             kept,
             written: None,
             reads: true,
+            clears: false,
             asked: Asked { buffered, ..Asked::default() },
             unit_bytes: Some(0),
             writes: None,
@@ -221,6 +231,14 @@ pub(super) fn united(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)
         }
     }
     united
+}
+
+/// Whether ranges of one list overlap with those of another; both are in ascending order.
+fn overlap(one: &[(u64, u64)], other: &[(u64, u64)]) -> bool {
+    let meets = |(start, length): &(u64, u64)| {
+        other.iter().any(|(at, len)| *at < start + length && *start < at + len)
+    };
+    one.iter().any(meets)
 }
 
 /// Whether a worker's writes are flushed, at times or at its end.
@@ -334,10 +352,23 @@ fn existence_far(
         Ok(looked) => {
             let mut kept = Kept::default();
             note(&mut kept, looked);
-            (Existence::Sampled { blocks: looked.blocks, zero: looked.zero }, Some(kept))
+            (reported(volume, ranges, looked), Some(kept))
         }
         Err(error) => (Existence::Unknown(format!("sample reads failed: {error}")), None),
     })
+}
+
+/// Sampled blocks, with the holes that the target reports. Holes of memory are memory, too; and a
+/// target that does not answer reports none.
+fn reported(volume: &dyn Volume, ranges: &[(u64, u64)], looked: Looked) -> Existence {
+    let is_memory = matches!(volume.backing(), Backing::Memory | Backing::Nothing);
+    let asked = if is_memory { None } else { volume.allocation(ranges).ok().flatten() };
+    match asked {
+        Some(Allocation { bytes, holes, zeroes }) => {
+            Existence::Reported { bytes, holes, zeroes, looked: [looked.blocks, looked.zero] }
+        }
+        None => Existence::Sampled { blocks: looked.blocks, zero: looked.zero },
+    }
 }
 
 fn mapped(
@@ -391,7 +422,6 @@ fn add(one: Existence, other: Existence) -> Existence {
 #[cfg(test)]
 mod test {
     use block::Rng;
-    use job::spec::Access;
 
     use super::*;
 
@@ -411,6 +441,14 @@ mod test {
     #[test]
     fn many_files_are_looked_at_less() {
         assert_eq!([0, 1, 16, 64, 65, 5000].map(looked), [64, 64, 64, 16, 0, 0]);
+    }
+
+    #[test]
+    fn ranges_overlap_or_touch() {
+        assert!(overlap(&[(0, 4), (8, 4)], &[(4, 4), (11, 9)]));
+        assert!(overlap(&[(4, 1)], &[(0, 9)]) && overlap(&[(0, 9)], &[(4, 1)]));
+        assert!(!overlap(&[(0, 4), (8, 4)], &[(4, 4), (12, 9)]));
+        assert!(!overlap(&[], &[(0, 9)]) && !overlap(&[(0, 9)], &[]));
     }
 
     #[test]

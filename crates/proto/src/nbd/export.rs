@@ -1,6 +1,8 @@
 //! The exports of a server.
 
-use block::{Geometry, Memory};
+use std::sync::Arc;
+
+use block::{Extents, Geometry, Memory};
 
 use crate::{Instance, UnitId};
 
@@ -25,6 +27,9 @@ pub struct NbdExport {
     pub memory: Option<Memory>,
     /// Tells clients that come back whether the volatile cache is the one that they left.
     pub instance: Option<Instance>,
+    /// Which parts of the volume are holes, if that is known: clients may then select the metadata
+    /// context `base:allocation`.
+    pub extents: Option<Arc<dyn Extents>>,
 }
 
 /// All exports of a server, shared by its connections and immutable.

@@ -1,5 +1,5 @@
 //! NBD (Network Block Device): fixed newstyle negotiation, then simple or structured replies.
-//! Without TLS, metadata contexts and extended headers.
+//! One metadata context: `base:allocation`. Without TLS and extended headers.
 
 mod export;
 mod initiator;

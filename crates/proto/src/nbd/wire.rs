@@ -34,6 +34,8 @@ pub(super) mod option {
     pub(in super::super) const INFO: u32 = 6;
     pub(in super::super) const GO: u32 = 7;
     pub(in super::super) const STRUCTURED_REPLY: u32 = 8;
+    pub(in super::super) const LIST_META_CONTEXT: u32 = 9;
+    pub(in super::super) const SET_META_CONTEXT: u32 = 10;
 }
 
 /// Replies to options.
@@ -41,6 +43,7 @@ pub(super) mod reply {
     pub(in super::super) const ACK: u32 = 1;
     pub(in super::super) const SERVER: u32 = 2;
     pub(in super::super) const INFO: u32 = 3;
+    pub(in super::super) const META_CONTEXT: u32 = 4;
     pub(in super::super) const ERROR: u32 = 1 << 31;
     pub(in super::super) const UNSUPPORTED: u32 = ERROR | 1;
     pub(in super::super) const POLICY: u32 = ERROR | 2;
@@ -76,10 +79,23 @@ pub(super) mod command {
     pub(in super::super) const FLUSH: u16 = 3;
     pub(in super::super) const TRIM: u16 = 4;
     pub(in super::super) const WRITE_ZEROES: u16 = 6;
+    pub(in super::super) const BLOCK_STATUS: u16 = 7;
 
     /// Command flags.
     pub(in super::super) const FUA: u16 = 1;
     pub(in super::super) const NO_HOLE: u16 = 2;
+    pub(in super::super) const REQ_ONE: u16 = 8;
+}
+
+/// The metadata context that says which parts of an export are allocated.
+pub(super) mod allocation {
+    pub(in super::super) const NAME: &[u8] = b"base:allocation";
+    /// All contexts of its namespace, in a list.
+    pub(in super::super) const NAMESPACE: &[u8] = b"base:";
+    /// Bytes of a descriptor: length, status flags.
+    pub(in super::super) const DESCRIPTOR_BYTES: usize = 8;
+    pub(in super::super) const HOLE: u32 = 1;
+    pub(in super::super) const ZERO: u32 = 2;
 }
 
 /// Chunks of structured replies.
@@ -88,6 +104,7 @@ pub(super) mod chunk {
     pub(in super::super) const NONE: u16 = 0;
     pub(in super::super) const DATA: u16 = 1;
     pub(in super::super) const HOLE: u16 = 2;
+    pub(in super::super) const BLOCK_STATUS: u16 = 5;
     pub(in super::super) const ERROR: u16 = 1 << 15 | 1;
     pub(in super::super) const ERROR_OFFSET: u16 = 1 << 15 | 2;
 }

@@ -1,7 +1,7 @@
 //! READ CAPACITY.
 
 use super::condition::ready;
-use super::field::{be32, be64, put};
+use super::field::{be32, put};
 use super::{Cdb, Plan, Sense, Unit, data};
 
 /// Logical block provisioning management enabled: UNMAP and WRITE SAME with UNMAP work.
@@ -27,20 +27,6 @@ pub(super) fn read_capacity_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     put(&mut bytes, 8, unit.geometry.block_bytes.to_be_bytes());
     bytes[13] = physical_exponent(unit);
     bytes[14] = LBPME | if unit.geometry.trim_zeroes { LBPRZ } else { 0 };
-    data(bytes, be32(cdb, 10))
-}
-
-/// Reports every block as mapped: a volume does not tell which blocks it stores.
-//= SBC-4 §GET LBA STATUS command: one descriptor, from the address asked for to the end.
-pub(super) fn get_lba_status(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    ready(unit)?;
-    let first = be64(cdb, 2);
-    let left = unit.geometry.blocks.checked_sub(first).filter(|left| *left > 0);
-    let left = left.ok_or(Sense::LBA_OUT_OF_RANGE)?;
-    let mut bytes = vec![0; 24];
-    put(&mut bytes, 0, 20_u32.to_be_bytes());
-    put(&mut bytes, 8, first.to_be_bytes());
-    put(&mut bytes, 16, u32::try_from(left).unwrap_or(u32::MAX).to_be_bytes());
     data(bytes, be32(cdb, 10))
 }
 
@@ -77,24 +63,6 @@ mod test {
         let huge = answer(&unit(1 << 63, 4096), &build::read_capacity16(u32::MAX));
         assert_eq!(huge[..15], [0, 7, 255, 255, 255, 255, 255, 255, 0, 0, 0x10, 0, 0, 0, 0xc0]);
         assert_eq!(huge.len(), 32);
-    }
-
-    #[test]
-    fn every_block_is_mapped() {
-        let status = |unit: &Unit, first: u64| {
-            let mut cdb = [0; 16];
-            (cdb[0], cdb[1], cdb[13]) = (0x9e, 0x12, 24);
-            cdb[2..10].copy_from_slice(&first.to_be_bytes());
-            unit.plan(&cdb)
-        };
-        let small = unit(1 << 20, 512);
-        let mut expect = vec![0; 24];
-        (expect[3], expect[15], expect[18], expect[19]) = (20, 5, 0x07, 0xfb);
-        assert_eq!(status(&small, 5), Ok(Plan::Data(expect)));
-        assert_eq!(status(&small, 2048), Err(Sense::LBA_OUT_OF_RANGE));
-        assert_eq!(status(&small, u64::MAX), Err(Sense::LBA_OUT_OF_RANGE));
-        let Ok(Plan::Data(huge)) = status(&unit(1 << 60, 512), 0) else { panic!("refused") };
-        assert_eq!(huge[16..20], [0xff; 4]);
     }
 
     #[test]

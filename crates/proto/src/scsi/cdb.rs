@@ -57,6 +57,15 @@ pub fn read_capacity16(len: u32) -> [u8; 16] {
     cdb
 }
 
+/// GET LBA STATUS from `lba` on, for `len` bytes: 8, and 16 for each extent.
+pub fn get_lba_status(lba: u64, len: u32) -> [u8; 16] {
+    let mut cdb = code(SERVICE_ACTION_IN_16);
+    cdb[1] = SA_GET_LBA_STATUS;
+    put(&mut cdb, 2, lba.to_be_bytes());
+    put(&mut cdb, 10, len.to_be_bytes());
+    cdb
+}
+
 /// REPORT LUNS for `len` bytes: 8, and 8 for each unit.
 pub fn report_luns(len: u32) -> [u8; 16] {
     let mut cdb = code(REPORT_LUNS);

@@ -12,6 +12,7 @@ pub mod cdb;
 mod condition;
 mod field;
 mod inquiry;
+mod lba_status;
 mod lun;
 mod mode;
 mod opcode;
@@ -22,7 +23,9 @@ mod supported;
 mod table;
 mod transfer;
 
-use block::{Backing, Geometry, Memory, Op};
+use std::sync::Arc;
+
+use block::{Backing, Extents, Geometry, Memory, Op};
 
 use crate::{DiskId, Instance, UnitId};
 
@@ -31,6 +34,7 @@ pub(crate) use answer::{
     parse_product, parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
 pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
+pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
@@ -51,6 +55,8 @@ pub struct Unit {
     pub instance: Option<Instance>,
     /// The backing store.
     pub backing: Backing,
+    /// Which parts of the volume are holes, if that is known.
+    pub extents: Option<Arc<dyn Extents>>,
 }
 
 /// Identity of a logical unit.
@@ -129,12 +135,18 @@ impl Unit {
         let Geometry { block_bytes, blocks, .. } = geometry;
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
-        Unit { id, geometry, memory, identity, instance: None, backing: Backing::Unknown }
+        let (instance, backing, extents) = (None, Backing::Unknown, None);
+        Unit { id, geometry, memory, identity, instance, backing, extents }
     }
 
     /// Adds the backing store, which a vital product data page tells.
     pub fn backed_by(self, backing: Backing) -> Unit {
         Unit { backing, ..self }
+    }
+
+    /// Adds the extents, which GET LBA STATUS reports.
+    pub fn of_extents(self, extents: Option<Arc<dyn Extents>>) -> Unit {
+        Unit { extents, ..self }
     }
 
     /// Adds an instance, which INQUIRY tells.

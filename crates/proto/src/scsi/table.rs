@@ -3,7 +3,9 @@
 use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
-use super::{capacity, condition, inquiry, lun, mode, provisioning, supported, transfer};
+use super::{
+    capacity, condition, inquiry, lba_status, lun, mode, provisioning, supported, transfer,
+};
 
 /// Validates a CDB.
 type Begin = fn(&Unit, &Cdb) -> Result<Plan, Sense>;
@@ -80,7 +82,7 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(
         SERVICE_ACTION_IN_16,
         &[SA_GET_LBA_STATUS, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0],
-        capacity::get_lba_status,
+        lba_status::get_lba_status,
     )
     .action(SA_GET_LBA_STATUS),
     row(REPORT_LUNS, &[0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0], lun::report_luns_alone),

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Buf, Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag};
+use block::{
+    Buf, Cause, Chain, Done, Extents, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag,
+};
 use proto::iscsi::{
     Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
 };
@@ -48,6 +50,7 @@ pub struct Setup {
     pub peers: Arc<Peers>,
     pub connection: u32,
     pub instance: Instance,
+    pub extents: Option<Arc<dyn Extents>>,
     /// Small and large buffers of the target.
     pub pool: [usize; 2],
 }
@@ -66,6 +69,7 @@ impl Default for Setup {
             peers: Arc::default(),
             connection: 7,
             instance: Instances::new(1).unit(),
+            extents: None,
             pool: [256, 64],
         }
     }
@@ -81,7 +85,8 @@ impl Setup {
             let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
             let memory = self.in_place.then(|| disk.clone());
             let unit = Unit::new(UnitId(0), self.geometry(), memory, identity);
-            Some(unit.of_instance(self.instance.clone()))
+            let unit = unit.of_instance(self.instance.clone());
+            Some(unit.of_extents(self.extents.clone()))
         };
         let entry = |name: &str, units| TargetEntry {
             name: name.to_owned(),

@@ -1,5 +1,6 @@
 //! iSCSI with both ends joined in memory, and each end against one that says what it likes.
 
+mod allocation;
 mod bugs;
 mod comeback;
 mod command;

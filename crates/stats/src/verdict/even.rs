@@ -67,7 +67,8 @@ pub fn even(peers: &[Peer]) -> Check {
     let findings: Vec<(Verdict, String)> =
         [found.starved(peers), found.short(), found.idle()].into_iter().flatten().collect();
     let Some(verdict) = findings.iter().map(|(verdict, _)| *verdict).reduce(Verdict::worse) else {
-        return match quiet(peers).or_else(|| short_at_other_times(&judged)) {
+        let unsure = quiet(peers).or_else(|| short_at_other_times(&judged));
+        return match unsure.or_else(|| short_by_own_plans(peers)) {
             None => check(Verdict::Pass, found.passed(peers.len())),
             Some(words) => check(Verdict::Unknown, words),
         };
@@ -93,12 +94,7 @@ fn short_at_other_times(judged: &[&Peer]) -> Option<String> {
     judged.iter().for_each(|peer| loads.entry(peer.load).or_default().push(peer));
     loads.retain(|_, alike| alike.iter().any(|peer| peer.group != alike[0].group));
     loads.values().find_map(|alike| {
-        let fair = fair_rate(alike);
-        let short = alike.iter().find(|peer| {
-            let (done, expected) = (peer.ios as f64, fair * peer.seconds);
-            let by_chance = expected - done <= DEVIATIONS * expected.sqrt();
-            done < LEAST_SHARE * expected && !by_chance
-        })?;
+        let (short, fair) = short_of(alike)?;
         Some(format!(
             "{} did {:.0} IOPS, others with the same load {fair:.0} at other times: it is not \
             known whether it had its share",
@@ -106,6 +102,34 @@ fn short_at_other_times(judged: &[&Peer]) -> Option<String> {
             short.rate(),
         ))
     })
+}
+
+/// A worker that did less than half of what others did with the same load, whose plan (a limit,
+/// pauses, a search) may be why.
+fn short_by_own_plans(peers: &[Peer]) -> Option<String> {
+    let mut loads: BTreeMap<u32, Vec<&Peer>> = BTreeMap::new();
+    let planned = peers.iter().filter(|peer| peer.group.is_none() && peer.seconds > 0.0);
+    planned.for_each(|peer| loads.entry(peer.load).or_default().push(peer));
+    loads.values().find_map(|alike| {
+        let (short, fair) = short_of(alike)?;
+        Some(format!(
+            "{} did {:.0} IOPS, others of the same load {fair:.0}: their own plans may allow it",
+            short.name,
+            short.rate(),
+        ))
+    })
+}
+
+/// The first worker that did less than half of what it should have, by the rate of all, and that
+/// rate.
+fn short_of<'a>(alike: &[&'a Peer]) -> Option<(&'a Peer, f64)> {
+    let fair = fair_rate(alike);
+    let short = alike.iter().find(|peer| {
+        let (done, expected) = (peer.ios as f64, fair * peer.seconds);
+        let by_chance = expected - done <= DEVIATIONS * expected.sqrt();
+        done < LEAST_SHARE * expected && !by_chance
+    })?;
+    Some((*short, fair))
 }
 
 /// Workers that deviate.
@@ -299,6 +323,22 @@ mod test {
         let mut local = peers(&[500, 510, 0, 0, 490, 500]);
         local.iter_mut().for_each(|peer| peer.target.clear());
         assert!(even(&local).evidence.contains("all workers of volume nvme+tcp://h/1"));
+    }
+
+    /// Lie of H22: two workers with a limit that they never reach, one of them starved.
+    /// Twin of H22: two workers with a limit, both served.
+    #[test]
+    fn a_limit_does_not_hide_a_starved_worker() {
+        let mut limited = peers(&[150, 60_000]);
+        limited.iter_mut().for_each(|peer| peer.group = None);
+        let check = even(&limited);
+        assert_eq!(check.verdict, Verdict::Unknown, "{check:?}");
+        assert!(check.evidence.contains("worker 1 did 50 IOPS, others of the same load"));
+        limited[1].load = 1;
+        assert_eq!(even(&limited).verdict, Verdict::Pass, "other loads");
+        let mut both = peers(&[40_000, 60_000]);
+        both.iter_mut().for_each(|peer| peer.group = None);
+        assert_eq!(even(&both).verdict, Verdict::Pass);
     }
 
     /// Lie of H22: a volume at 50 IOPS beside one at 20,000.

@@ -31,6 +31,17 @@ pub enum Existence {
         /// Sampled blocks that are zero.
         zero: u32,
     },
+    /// A volume of a target that reports its holes.
+    Reported {
+        /// Bytes of the range that the target reported on.
+        bytes: u64,
+        /// Of these, without storage.
+        holes: u64,
+        /// Of these, with storage and known to the target as zeroes.
+        zeroes: u64,
+        /// Blocks that were sampled, and of them zero.
+        looked: [u32; 2],
+    },
     /// Another host, which does not report it.
     Elsewhere,
     /// Unknown, for the given reason.
@@ -46,14 +57,27 @@ pub struct Readable {
     pub existence: Existence,
     /// True if the job reads the volume.
     pub reads: bool,
+    /// The job discards blocks that it may read later, or zeroes them without sending data.
+    pub clears: bool,
 }
 
 impl Readable {
     fn judge(&self) -> (Verdict, String) {
-        let name = &self.name;
         if !self.reads {
-            return (Verdict::Pass, format!("{name}: not read"));
+            return (Verdict::Pass, format!("{}: not read", self.name));
         }
+        let (verdict, words) = self.before();
+        if !self.clears {
+            return (verdict, words);
+        }
+        let later = "the job discards or zeroes blocks that its reads may hit, and such reads need \
+                     no medium";
+        (verdict.worse(Verdict::Warn), format!("{words}; {later}"))
+    }
+
+    /// What was there before the job.
+    fn before(&self) -> (Verdict, String) {
+        let name = &self.name;
         match &self.existence {
             Existence::Nothing => {
                 (Verdict::Warn, format!("{name}: stores nothing, reads return no data"))
@@ -81,16 +105,50 @@ impl Readable {
                 }
             }
             Existence::Sampled { blocks, zero } => {
-                let verdict = match zero {
-                    _ if *blocks == 0 => Verdict::Unknown,
-                    0 => Verdict::Pass,
-                    _ => Verdict::Warn,
-                };
-                let words = "sampled blocks are all zeroes";
-                (verdict, format!("{name}: {zero} of {blocks} {words}"))
+                let (verdict, words) = sampled([*blocks, *zero]);
+                (verdict, format!("{name}: {words}"))
+            }
+            Existence::Reported { bytes, holes, zeroes, looked } => {
+                let (verdict, words) = reported(*bytes, [*holes, *zeroes], *looked);
+                (verdict, format!("{name}: {words}"))
             }
         }
     }
+}
+
+/// What sampled blocks say.
+fn sampled([blocks, zero]: [u32; 2]) -> (Verdict, String) {
+    let verdict = match zero {
+        _ if blocks == 0 => Verdict::Unknown,
+        0 => Verdict::Pass,
+        _ => Verdict::Warn,
+    };
+    (verdict, format!("{zero} of {blocks} sampled blocks hold only zeroes"))
+}
+
+/// What a target reports, next to sampled blocks. A report of holes makes the verdict worse; one
+/// without holes proves nothing, because a target that cannot tell reports none.
+fn reported(bytes: u64, [holes, zeroes]: [u64; 2], looked: [u32; 2]) -> (Verdict, String) {
+    let (seen, blocks) = sampled(looked);
+    let missing = holes.saturating_add(zeroes);
+    if missing == 0 {
+        return (seen, format!("{blocks}, and its target reports no hole"));
+    }
+    let percent = missing as f64 / bytes.max(1) as f64 * 100.0;
+    let few = percent <= HOLES_PERCENT;
+    // 64 blocks at random, none of them zero: less than one time in 25 with 5 % of holes.
+    let denied = looked[0] > 0 && looked[1] == 0;
+    let verdict = if few || denied { Verdict::Warn } else { Verdict::Fail };
+    let digits = if percent < 0.1 { 4 } else { 1 };
+    let words = format!(
+        "its target reports that {percent:.digits$} % of {} has no data ({} of holes, {} of \
+         zeroes) and is answered without a medium (at most {HOLES_PERCENT:.0} % is a warning); \
+         {blocks}",
+        mib(bytes),
+        mib(holes),
+        mib(zeroes),
+    );
+    (verdict.worse(seen), words)
 }
 
 /// Maximum share of holes for a warning, in percent: the rest is what was measured.
@@ -125,7 +183,11 @@ fn map(bytes: u64, unwritten: u64, holes: u64, exact: bool) -> (Verdict, String)
 pub fn data_exists(volumes: &[Readable]) -> Check {
     let judged = volumes.iter().map(Readable::judge);
     let check = together("H02", "data-exist", judged, "no volume was checked");
-    let mapped = |volume: &&Readable| matches!(volume.existence, Existence::Mapped { .. });
+    let mapped = |volume: &&Readable| match volume.existence {
+        Existence::Mapped { .. } => true,
+        Existence::Reported { holes, zeroes, .. } => holes > 0 || zeroes > 0,
+        _ => false,
+    };
     let bad = |volume: &&Readable| matches!(volume.judge().0, Verdict::Warn | Verdict::Fail);
     let failed = volumes.iter().filter(mapped).filter(bad);
     failed.take(LISTED).fold(check, |check, volume| {
@@ -138,7 +200,21 @@ mod test {
     use super::*;
 
     fn readable(existence: Existence) -> Readable {
-        Readable { name: "file:a".into(), existence, reads: true }
+        Readable { name: "file:a".into(), existence, reads: true, clears: false }
+    }
+
+    /// Lie of H02: a job that discards what it reads.
+    /// Twin of H02: a job that discards what it does not read.
+    #[test]
+    fn what_the_job_discards_needs_no_medium() {
+        let written = || readable(Existence::Sampled { blocks: 64, zero: 0 });
+        let check = data_exists(&[Readable { clears: true, ..written() }]);
+        assert_eq!(check.verdict, Verdict::Warn);
+        assert!(check.evidence.contains("discards or zeroes blocks that its reads"), "{check:?}");
+        let unread = Readable { clears: true, reads: false, ..written() };
+        assert_eq!(data_exists(&[unread]).verdict, Verdict::Pass);
+        let unknown = Readable { clears: true, ..readable(Existence::Elsewhere) };
+        assert_eq!(data_exists(&[unknown]).verdict, Verdict::Unknown);
     }
 
     /// Lie of H02: 5 % of a file are a hole, or all of it only reserved.
@@ -176,6 +252,7 @@ mod test {
                 name: format!("file:{n}"),
                 existence: mapped(if n < 3 { 4096 } else { 0 }),
                 reads: true,
+                clears: false,
             };
             data_exists(&(0..volumes).rev().map(one).collect::<Vec<_>>())
         };
@@ -201,6 +278,27 @@ mod test {
         assert_eq!([0, 3].map(|zero| zeroes(zero, true).verdict), [Verdict::Pass; 2]);
         assert_eq!([4, 64].map(|zero| zeroes(zero, false).verdict), [Verdict::Warn; 2]);
         assert!(zeroes(64, true).evidence.contains("64 of 64 sampled blocks"));
+    }
+
+    /// Lie of H02: 6 % of a remote volume are holes, as its target reports.
+    /// Twin of H02: its target reports none.
+    #[test]
+    fn a_target_that_reports_holes_is_believed() {
+        let of = |holes, zeroes, looked| {
+            let bytes = 100 << 20;
+            data_exists(&[readable(Existence::Reported { bytes, holes, zeroes, looked })])
+        };
+        let none = of(0, 0, [64, 0]);
+        assert_eq!((none.verdict, none.mend.len()), (Verdict::Pass, 0), "{none:?}");
+        assert!(none.evidence.contains("its target reports no hole"), "{none:?}");
+        let hole = of(6 << 20, 0, [64, 4]);
+        assert_eq!((hole.verdict, hole.mend.len()), (Verdict::Fail, 1), "{hole:?}");
+        assert!(hole.evidence.contains("reports that 6.0 % of 100.0 MiB"), "{hole:?}");
+        assert_eq!(of(0, 6 << 20, [0, 0]).verdict, Verdict::Fail, "zeroes need no medium");
+        assert_eq!(of(5 << 20, 0, [64, 1]).verdict, Verdict::Warn);
+        assert_eq!(of(100 << 20, 0, [64, 0]).verdict, Verdict::Warn, "what was read denies it");
+        assert_eq!(of(0, 0, [64, 1]).verdict, Verdict::Warn, "no report takes away a warning");
+        assert_eq!(of(0, 0, [0, 0]).verdict, Verdict::Unknown);
     }
 
     #[test]

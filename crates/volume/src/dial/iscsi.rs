@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::Nanos;
+use block::{Allocation, Nanos};
 use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator, new_isid};
 use proto::{Initiator, Outbox, Phase};
 
+use super::allocation::{Asking, LOGIN};
 use super::keeper::Errand;
 use super::{Dial, Learned, Place, learn};
 use crate::uri::{IscsiUri, Uri};
@@ -87,6 +88,13 @@ impl Dial for IscsiDial {
         let begin = |now| IscsiInitiator::new(self.uri.config(), now);
         let (learned, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
         Ok(learned)
+    }
+
+    fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
+        let config = InitiatorConfig { login_timeout: LOGIN, ..self.uri.config() };
+        let begin = |now| Asking::new(IscsiInitiator::new(config, now), ranges);
+        let (told, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
+        Ok(told)
     }
 
     fn initiator(&self, now: Nanos, wanted: Option<u64>) -> Result<(IscsiInitiator, Isid), String> {

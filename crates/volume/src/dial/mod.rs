@@ -1,5 +1,6 @@
 //! Connections to remote volumes: the only module of this crate that knows protocols.
 
+mod allocation;
 mod iscsi;
 mod keeper;
 mod nbd;
@@ -11,7 +12,7 @@ use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use block::{Backing, Geometry, Nanos};
+use block::{Allocation, Backing, Geometry, Nanos};
 use os::Clock;
 use proto::Initiator;
 
@@ -67,6 +68,16 @@ pub trait Dial: Clone + Send + Sync + 'static {
 
     /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
+
+    /// Asks the target which parts of ranges of whole blocks are holes, on a connection of its own.
+    /// `None` if the protocol or the target has no answer; the answer may be of a part of them.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection, or the answer breaks the rules of the protocol.
+    fn allocation(&self, _ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
+        Ok(None)
+    }
 
     /// Name by which the target knows the connection, such as a queue ID.
     type Place: Place;

@@ -1,9 +1,10 @@
 //! NBD.
 
-use block::Nanos;
+use block::{Allocation, Nanos};
 use proto::nbd::{NbdConfig, NbdInitiator};
 use proto::{Initiator, Outbox, Phase};
 
+use super::allocation::{Asking, LOGIN};
 use super::keeper::Errand;
 use super::{Dial, Learned, learn};
 use crate::uri::{NbdUri, Uri};
@@ -27,6 +28,13 @@ impl Dial for NbdUri {
         let begin = |now| NbdInitiator::new(self.config(), now);
         let (learned, _leaves) = learn(&self.address, || self.uri(), begin)?;
         Ok(learned)
+    }
+
+    fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
+        let config = NbdConfig { asks_allocation: true, login_timeout: LOGIN, ..self.config() };
+        let begin = |now| Asking::new(NbdInitiator::new(config, now), ranges);
+        let (told, _leaves) = learn(&self.address, || self.uri(), begin)?;
+        Ok(told)
     }
 
     fn initiator(&self, now: Nanos, _: Option<u64>) -> Result<(NbdInitiator, ()), String> {

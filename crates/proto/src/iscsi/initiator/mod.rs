@@ -18,7 +18,7 @@ mod slot;
 
 use std::collections::VecDeque;
 
-use block::{Backing, Cause, Done, Geometry, Io, Nanos};
+use block::{Allocation, Backing, Cause, Done, Geometry, Io, Nanos};
 
 use crate::flow::{DataEnd, IoTable, PingTimeout, Stamps};
 use crate::scsi::encode_lun;
@@ -103,6 +103,10 @@ pub struct IscsiInitiator {
     /// Facts of the unit besides its geometry.
     facts: Facts,
     fence: Fence,
+    /// The tag of the last command that was no I/O.
+    question_tag: u32,
+    /// An answer about allocation that was not taken yet.
+    allocation: Option<Option<Allocation>>,
     params: Params,
     frame: Frame,
     incoming: Incoming,
@@ -183,6 +187,8 @@ impl IscsiInitiator {
             can_force_unit_access: false,
             facts: Facts::default(),
             fence: Fence::After(Nanos(0)),
+            question_tag: opening::QUESTION,
+            allocation: None,
             params: Params::before_login(),
             frame: Frame::new(LOGIN_DATA_BYTES),
             incoming: Incoming { sink: Sink::Gather, have: 0 },
@@ -371,6 +377,21 @@ impl Initiator for IscsiInitiator {
 
     fn power_was_lost(&self) -> Option<bool> {
         self.facts.power_was_lost
+    }
+
+    fn ask_allocation(&mut self, offset: u64, len: u64, out: &mut Outbox) -> bool {
+        let is_ready = matches!(self.stage, Stage::Ready) && self.ios.is_idle();
+        let blocks = len >> self.block_shift;
+        if !is_ready || self.window() == 0 || blocks == 0 {
+            return false;
+        }
+        self.allocation = None;
+        self.ask_status(offset >> self.block_shift, blocks, out);
+        true
+    }
+
+    fn take_allocation(&mut self) -> Option<Option<Allocation>> {
+        self.allocation.take()
     }
 
     fn close(&mut self, _now: Nanos, out: &mut Outbox) {

@@ -1,11 +1,11 @@
 //! The first commands to a logical unit: whether it is ready, its capacity and its capabilities.
 
-use block::{Backing, Geometry, Nanos};
+use block::{Allocation, Backing, Geometry, Nanos};
 
 use crate::scsi::{
-    BACKING_PAGE, Capacity, Key, ModeFlags, Sense, VENDOR, cdb, parse_backing, parse_designation,
-    parse_instance, parse_mode_sense6, parse_product, parse_read_capacity10, parse_read_capacity16,
-    parse_serial,
+    BACKING_PAGE, Capacity, Key, ModeFlags, STATUS_BYTES, Sense, VENDOR, cdb, parse_backing,
+    parse_designation, parse_instance, parse_lba_status, parse_mode_sense6, parse_product,
+    parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
 use crate::{Ending, Outbox};
 
@@ -55,6 +55,8 @@ pub(super) enum Question {
     Reset,
     /// TEST UNIT READY, for the attentions that the reset has established.
     Settled,
+    /// Which blocks are holes: the first one, and how many.
+    Allocation(u64, u64),
 }
 
 /// Maximum number of attempts: a unit may have several unit attentions pending.
@@ -62,7 +64,7 @@ const ATTEMPTS_MAX: u32 = 64;
 /// Delay before a unit that is becoming ready is asked again.
 const NOT_READY_PAUSE: Nanos = Nanos::from_millis(200);
 /// The low half of these commands' ITTs, which no slot has.
-const QUESTION: u32 = 0xfffe;
+pub(super) const QUESTION: u32 = 0xfffe;
 
 impl Question {
     /// The CDB, and the most data that it returns.
@@ -78,6 +80,9 @@ impl Question {
             Question::Designation => (cdb::inquiry(Some(0x83), 255), 255),
             Question::Serial => (cdb::inquiry(Some(0x80), 255), 255),
             Question::Reset | Question::Settled => (cdb::test_unit_ready(), 0),
+            Question::Allocation(first, _) => {
+                (cdb::get_lba_status(first, STATUS_BYTES), STATUS_BYTES)
+            }
         }
     }
 }
@@ -86,8 +91,18 @@ impl IscsiInitiator {
     /// The login is complete: sends the first command.
     pub(super) fn open(&mut self, out: &mut Outbox) {
         let (question, data) = (Question::Ready, Vec::new());
-        let opening = Opening { question, task_tag: QUESTION, data, attempts: 0, again_at: None };
+        let task_tag = self.question_tag;
+        let opening = Opening { question, task_tag, data, attempts: 0, again_at: None };
         self.stage = Stage::Opening(opening);
+        self.ask(out);
+    }
+
+    /// Asks which blocks of a range are holes. The answer is there when the stage is ready again.
+    pub(super) fn ask_status(&mut self, first: u64, blocks: u64, out: &mut Outbox) {
+        let (question, data) = (Question::Allocation(first, blocks), Vec::new());
+        let task_tag = self.question_tag;
+        let opening = Opening { question, task_tag, data, attempts: 0, again_at: None };
+        (self.stage, self.began) = (Stage::Opening(opening), self.heard);
         self.ask(out);
     }
 
@@ -98,6 +113,7 @@ impl IscsiInitiator {
         opening.attempts += 1;
         opening.data.clear();
         opening.task_tag = opening.task_tag.wrapping_add(1 << 16);
+        self.question_tag = opening.task_tag;
         let (cdb, expected_len) = opening.question.command();
         let command = Command {
             last: true,
@@ -217,6 +233,10 @@ impl IscsiInitiator {
                 self.stage = Stage::Ready;
                 return Ok(());
             }
+            Question::Allocation(first, blocks) => {
+                self.stage = Stage::Ready;
+                return self.learn_allocation(&data, first, blocks, answered);
+            }
         };
         self.go_on(next, out);
         Ok(())
@@ -278,6 +298,29 @@ impl IscsiInitiator {
         self.can_trim = capacity.can_trim;
         self.trimmed_reads_zero = trim_zeroes;
         Question::Mode
+    }
+
+    /// The answer about a range of blocks.
+    fn learn_allocation(
+        &mut self,
+        data: &[u8],
+        first: u64,
+        blocks: u64,
+        answered: bool,
+    ) -> Result<(), Ending> {
+        let told = parse_lba_status(data, first, blocks);
+        if answered && told.is_none() {
+            let rule = "SBC-4 §GET LBA STATUS parameter data: extents in order from the first on";
+            return Err(violation(rule, 0));
+        }
+        let bytes = |blocks: u64| blocks.saturating_mul(self.geometry.block_bytes.into());
+        let told = told.filter(|_| answered).map(|blocks| Allocation {
+            bytes: bytes(blocks.bytes),
+            holes: bytes(blocks.holes),
+            zeroes: bytes(blocks.zeroes),
+        });
+        self.allocation = Some(told);
+        Ok(())
     }
 
     /// Without mode data the unit counts as writable, with a volatile cache.

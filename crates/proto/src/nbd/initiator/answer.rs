@@ -7,12 +7,13 @@ use block::Op;
 use super::super::wire::{
     CHUNK_BYTES, CHUNK_MAGIC, SIMPLE_BYTES, SIMPLE_MAGIC, chunk, error, u16_at, u32_at, u64_at,
 };
+use super::status::StatusPart;
 use super::{NbdInitiator, violation};
 
 /// Maximum number of separate ranges in which a read's data may arrive.
 const PIECES_MAX: usize = 64;
 /// Longest error message.
-const WORDS_MAX: u32 = 4096 + 16;
+pub(super) const WORDS_MAX: u32 = 4096 + 16;
 
 /// The next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,9 @@ pub(super) enum Incoming {
     Chunk { slot: u16, kind: u16, len: u32, ends: bool },
     /// Bytes to skip.
     Skip { slot: u16, left: u32, ends: bool },
+    /// The reply to a question about allocation: bytes left of the chunk, whether it ends the
+    /// reply, and what it has.
+    Status { left: u32, ends: bool, part: StatusPart },
 }
 
 impl NbdInitiator {
@@ -55,6 +59,7 @@ impl NbdInitiator {
                 self.chunk(slot, kind, len, &first, ends, out)?;
                 Ok(true)
             }
+            Incoming::Status { left, ends, part } => self.take_status(bytes, left, ends, part),
             Incoming::Skip { slot, left, ends } => {
                 let now = bytes.len().min(left as usize);
                 *bytes = &bytes[now..];
@@ -108,7 +113,11 @@ impl NbdInitiator {
         if u32_at(head, 0) != SIMPLE_MAGIC {
             return Err(violation("NBD §Simple reply message: it begins with its magic number", 0));
         }
-        let (error, slot) = (u32_at(head, 4), self.slot_of(u64_at(head, 8))?);
+        let error = u32_at(head, 4);
+        let slot = match self.slot_of(u64_at(head, 8)) {
+            Err(_) if self.is_query(u64_at(head, 8)) => return self.status_refused(error),
+            slot => slot?,
+        };
         let asked = &mut self.ios[slot];
         let reads = asked.op == Op::Read;
         if reads && self.structured {
@@ -130,7 +139,11 @@ impl NbdInitiator {
             return Err(violation("NBD §Reply message: it begins with a magic number", 0));
         }
         let (kind, len) = (u16_at(head, 6), u32_at(head, 16));
-        let (ends, slot) = (u16_at(head, 4) & chunk::DONE != 0, self.slot_of(u64_at(head, 8))?);
+        let ends = u16_at(head, 4) & chunk::DONE != 0;
+        let slot = match self.slot_of(u64_at(head, 8)) {
+            Err(_) if self.is_query(u64_at(head, 8)) => return self.status_begins(kind, len, ends),
+            slot => slot?,
+        };
         let reads = self.ios[slot].op == Op::Read;
         let fits = match kind {
             chunk::NONE => len == 0 && ends,

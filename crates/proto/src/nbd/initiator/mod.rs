@@ -3,14 +3,16 @@
 mod answer;
 mod command;
 mod opening;
+mod status;
 
-use block::{Backing, Cause, Done, Geometry, Io, Nanos};
+use block::{Allocation, Backing, Cause, Done, Geometry, Io, Nanos};
 
 use crate::flow::{Collector, IoTable, later};
 use crate::{Ending, Endpoint, IO_TIMEOUT, Initiator, Outbox, Phase, Violation};
 
 use super::wire::{self, flag};
 use answer::Incoming;
+use status::Query;
 
 /// Settings of a connection.
 #[derive(Clone, Debug)]
@@ -23,6 +25,9 @@ pub struct NbdConfig {
     pub login_timeout: Nanos,
     /// Time-out of an I/O, after which the connection counts as lost; 0 for none.
     pub io_timeout: Nanos,
+    /// Select the metadata context `base:allocation`, so that
+    /// [`ask_allocation`](Initiator::ask_allocation) works.
+    pub asks_allocation: bool,
 }
 
 impl NbdConfig {
@@ -33,6 +38,7 @@ impl NbdConfig {
             max_outstanding: 256,
             login_timeout: Nanos::from_secs(10),
             io_timeout: IO_TIMEOUT,
+            asks_allocation: false,
         }
     }
 }
@@ -60,6 +66,10 @@ pub struct NbdInitiator {
     /// Incremented by each command, so that a late reply never matches another command.
     turn: u32,
     incoming: Incoming,
+    /// Number of the metadata context `base:allocation`, if the server has it.
+    context: Option<u32>,
+    /// The last question about allocation.
+    query: Option<Box<Query>>,
 }
 
 /// Progress of an I/O.
@@ -79,6 +89,7 @@ enum Stage {
     Greeting,
     /// A reply to an option: its header, or this many bytes of its data.
     Structured,
+    Contexts,
     Going,
     OptionData {
         option: u32,
@@ -111,6 +122,8 @@ impl NbdInitiator {
             ios: IoTable::new(config.max_outstanding.max(1), config.io_timeout, now),
             turn: 0,
             incoming: Incoming::Head,
+            context: None,
+            query: None,
             config,
         }
     }
@@ -212,6 +225,14 @@ impl Initiator for NbdInitiator {
     // `fence` keeps its default: NBD has no word for what another connection has sent.
     fn instance(&self) -> Option<u64> {
         self.instance
+    }
+
+    fn ask_allocation(&mut self, offset: u64, len: u64, out: &mut Outbox) -> bool {
+        self.query_allocation(offset, len, out)
+    }
+
+    fn take_allocation(&mut self) -> Option<Option<Allocation>> {
+        self.take_answer()
     }
 
     //= NBD §NBD_CMD_DISC: nothing is answered, and nothing more is sent.

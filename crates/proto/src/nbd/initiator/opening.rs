@@ -6,7 +6,7 @@ use crate::{Ending, Outbox};
 
 use super::super::wire::{
     GREETING_BYTES, MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES,
-    flag, hello, info, option, reply, u16_at, u32_at, u64_at,
+    allocation, flag, hello, info, option, reply, u16_at, u32_at, u64_at,
 };
 use super::super::{EXPORT_MAX_BYTES, wire};
 use super::{NbdInitiator, Stage, violation};
@@ -27,7 +27,7 @@ impl NbdInitiator {
                 };
                 self.greeted(&greeting, out)?;
             }
-            Stage::Structured | Stage::Going => {
+            Stage::Structured | Stage::Contexts | Stage::Going => {
                 let Some(head) = self.head.take::<OPTION_REPLY_BYTES>(bytes) else {
                     return Ok(false);
                 };
@@ -68,6 +68,7 @@ impl NbdInitiator {
         let (option, kind, len) = (u32_at(head, 8), u32_at(head, 12), u32_at(head, 16));
         let asked = match self.stage {
             Stage::Structured => option::STRUCTURED_REPLY,
+            Stage::Contexts => option::SET_META_CONTEXT,
             _ => option::GO,
         };
         if u64_at(head, 0) != OPTION_REPLY_MAGIC || option != asked {
@@ -89,15 +90,14 @@ impl NbdInitiator {
     ) -> Result<(), Ending> {
         if option == option::STRUCTURED_REPLY {
             self.structured = kind == reply::ACK;
-            let name = self.config.export.as_bytes();
-            let mut wanted = Vec::from((name.len() as u32).to_be_bytes());
-            wanted.extend(name);
-            wanted.extend(2_u16.to_be_bytes());
-            wanted.extend(info::BLOCK_SIZE.to_be_bytes());
-            wanted.extend(info::DESCRIPTION.to_be_bytes());
-            ask(option::GO, &wanted, out);
-            self.stage = Stage::Going;
+            match self.structured && self.config.asks_allocation {
+                true => self.select_context(out),
+                false => self.go(out),
+            }
             return Ok(());
+        }
+        if option == option::SET_META_CONTEXT {
+            return self.context_answered(kind, data, out);
         }
         self.stage = Stage::Going;
         match kind {
@@ -112,6 +112,59 @@ impl NbdInitiator {
             _ if kind & reply::ERROR != 0 => Err(self.refused(kind, data)),
             _ => Err(violation("NBD §NBD_OPT_GO: information, then the end", 12)),
         }
+    }
+
+    /// Asks for the metadata context.
+    fn select_context(&mut self, out: &mut Outbox) {
+        let name = self.config.export.as_bytes();
+        let mut wanted = Vec::from((name.len() as u32).to_be_bytes());
+        wanted.extend(name);
+        wanted.extend(1_u32.to_be_bytes());
+        wanted.extend((allocation::NAME.len() as u32).to_be_bytes());
+        wanted.extend(allocation::NAME);
+        ask(option::SET_META_CONTEXT, &wanted, out);
+        self.stage = Stage::Contexts;
+    }
+
+    /// The server selected the context, or the list of those that it selected ends: whether there
+    /// is one or not, the export is next.
+    fn context_answered(&mut self, kind: u32, data: &[u8], out: &mut Outbox) -> Result<(), Ending> {
+        let number = data.first_chunk().map(|number| u32::from_be_bytes(*number));
+        match (kind, number) {
+            //= NBD §NBD_REP_META_CONTEXT: only contexts that were asked for, each once.
+            (reply::META_CONTEXT, Some(_))
+                if data[4..] != *allocation::NAME || self.context.is_some() =>
+            {
+                Err(violation("NBD §NBD_REP_META_CONTEXT: a context that was asked for", 4))
+            }
+            (reply::META_CONTEXT, Some(number)) => {
+                self.context = Some(number);
+                self.stage = Stage::Contexts;
+                Ok(())
+            }
+            (reply::ACK, _) => {
+                self.go(out);
+                Ok(())
+            }
+            _ if kind & reply::ERROR != 0 => {
+                self.context = None;
+                self.go(out);
+                Ok(())
+            }
+            _ => Err(violation("NBD §NBD_OPT_SET_META_CONTEXT: contexts, then the end", 12)),
+        }
+    }
+
+    /// Chooses the export.
+    fn go(&mut self, out: &mut Outbox) {
+        let name = self.config.export.as_bytes();
+        let mut wanted = Vec::from((name.len() as u32).to_be_bytes());
+        wanted.extend(name);
+        wanted.extend(2_u16.to_be_bytes());
+        wanted.extend(info::BLOCK_SIZE.to_be_bytes());
+        wanted.extend(info::DESCRIPTION.to_be_bytes());
+        ask(option::GO, &wanted, out);
+        self.stage = Stage::Going;
     }
 
     /// Parses an information item of the export.

@@ -132,7 +132,7 @@ impl NbdTarget {
             let flushes = match held.work {
                 Work::Write => false,
                 Work::Other(op) => op == Op::Flush || held.flushes,
-                Work::Read | Work::None => return None,
+                Work::Read | Work::Status | Work::None => return None,
             };
             let count = held.flying.iter().flatten().map(|(count, _)| count).sum();
             Some(Leftover { slot, unit: unit?, count, flushes })

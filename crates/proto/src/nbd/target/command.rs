@@ -35,6 +35,8 @@ pub(super) struct Slot {
     /// Parts of a read that are sent together: offset, length, data.
     pub(super) parts: Vec<(u32, u32, Buf)>,
     pub(super) starving: bool,
+    /// A block status of only one extent.
+    pub(super) one_extent: bool,
 }
 
 /// The operation of a command.
@@ -46,6 +48,8 @@ pub(super) enum Work {
     Write,
     /// Trim, write zeroes or flush.
     Other(Op),
+    /// Block status: no I/O.
+    Status,
 }
 
 impl Slot {
@@ -80,6 +84,7 @@ impl NbdTarget {
                 self.end_when_quiet();
                 Ok(())
             }
+            command::BLOCK_STATUS => self.block_status(asked, out),
             _ => self.other(asked, out),
         }
     }
@@ -297,7 +302,7 @@ impl NbdTarget {
         match held.work {
             Work::Write => self.finish_write(slot, out),
             Work::Other(_) => self.work_on(slot, out),
-            Work::Read | Work::None => {}
+            Work::Read | Work::Status | Work::None => {}
         }
     }
 

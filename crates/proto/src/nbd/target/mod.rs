@@ -4,6 +4,7 @@ mod arrival;
 mod command;
 mod negotiate;
 mod read;
+mod status;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,6 +49,8 @@ pub struct NbdTarget {
     options: u32,
     no_zeroes: bool,
     structured: bool,
+    /// The export of which the client has selected `base:allocation`.
+    context: Option<usize>,
     /// Index of the chosen export.
     export: usize,
     slots: Slots<Slot>,
@@ -104,6 +107,7 @@ impl NbdTarget {
             options: 0,
             no_zeroes: false,
             structured: false,
+            context: None,
             export: 0,
             slots: Slots::new(config.max_commands),
             sink: None,

@@ -113,6 +113,9 @@ impl NbdTarget {
                 say(kind, reply::INVALID, b"this option has no data", out);
             }
             option::INFO | option::GO => self.info(kind, data, out),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.contexts(kind, data, out);
+            }
             _ => say(kind, reply::UNSUPPORTED, b"unknown option", out),
         }
         Ok(())
@@ -186,6 +189,8 @@ impl NbdTarget {
     /// Commands to an export follow.
     fn serve(&mut self, export: usize) {
         self.export = export;
+        //= NBD §NBD_OPT_SET_META_CONTEXT: contexts of another export than the chosen one are void.
+        self.context = self.context.filter(|of| *of == export);
         self.stage = Stage::Serving;
         self.recall_losses();
     }
@@ -200,7 +205,7 @@ pub(super) fn asked_of(data: &[u8]) -> Option<(&[u8], &[[u8; 2]])> {
     fits.then(|| (name, rest[2..].as_chunks().0))
 }
 
-fn head(kind: u32, answer: u32, len: usize, out: &mut Outbox) {
+pub(super) fn head(kind: u32, answer: u32, len: usize, out: &mut Outbox) {
     out.bytes(&OPTION_REPLY_MAGIC.to_be_bytes());
     out.bytes(&kind.to_be_bytes());
     out.bytes(&answer.to_be_bytes());

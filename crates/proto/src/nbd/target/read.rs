@@ -137,7 +137,7 @@ impl NbdTarget {
 
     /// Queues a read that waits for a buffer or for room in the outbox.
     #[cold]
-    fn starve(&mut self, slot: u16, out: &mut Outbox) {
+    pub(super) fn starve(&mut self, slot: u16, out: &mut Outbox) {
         let quiet = !self.backlog.is_reading() && out.is_empty();
         let held = &mut self.slots[slot];
         // Only its own parts could free a buffer.
@@ -161,6 +161,8 @@ impl NbdTarget {
                 self.end_read(slot, out);
             } else if held.work == Work::Read {
                 self.read_on(slot, out);
+            } else if held.work == Work::Status {
+                self.tell_status(slot, out);
             }
         }
     }

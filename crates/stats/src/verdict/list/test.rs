@@ -136,8 +136,9 @@ fn no_class_gets_better_without_what_a_volume_tells() {
             ("file", direct_io(&[], Vec::new())),
         ],
     );
-    let readable =
-        |existence| data_exists(&[Readable { name: "file:a".into(), existence, reads: true }]);
+    let readable = |existence| {
+        data_exists(&[Readable { name: "file:a".into(), existence, reads: true, clears: false }])
+    };
     let looked = [64, 0];
     let written = Existence::Mapped { bytes: 1, unwritten: 0, holes: 0, exact: true, looked };
     judge(
