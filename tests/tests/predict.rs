@@ -105,7 +105,10 @@ fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
     let Some(first) = drumfire(bill) else { return };
     let document: Value = serde_json::from_str(&first.ok().stdout).unwrap();
     let iops = document["prediction"]["iops"].as_f64().unwrap();
-    assert!((970e3..985e3).contains(&iops), "{iops}");
+    let alone = document["uncorrected"]["iops"].as_f64().unwrap();
+    assert!((970e3..985e3).contains(&alone), "{alone}");
+    assert_eq!(document["answer"]["p50"]["iops"], document["prediction"]["iops"]);
+    assert!(iops < alone, "published arrays do less than their ratings: {iops} of {alone}");
     let again = drumfire(bill).unwrap().ok();
     assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), document);
     let missed = drumfire(&format!("{bill} --goal 1.2M")).unwrap();

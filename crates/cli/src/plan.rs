@@ -84,6 +84,9 @@ pub struct Args {
     /// Files of prices: source, date, and [price] with a part and dollars in each line.
     #[arg(long, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
+    /// Search for systems whose p10 reaches the goal, not only their median.
+    #[arg(long, requires = "goal", conflicts_with_all = GIVEN)]
+    pub confident: bool,
     /// Monte Carlo samples.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,

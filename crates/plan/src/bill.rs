@@ -207,8 +207,8 @@ impl Bill {
         Some(bytes * (reads / read + 1.0 / write) / (rebuild * f64::from(left)))
     }
 
-    /// Bytes left for data of all hosts that are not down, after spares, parity and copies; `None`
-    /// if a drive's capacity is not known, or if there are no drives.
+    /// Bytes left for data of all hosts that are not down, after spares, parity and the copies that
+    /// can exist on them; `None` if a drive's capacity is not known, or if there are no drives.
     pub fn usable_bytes(&self) -> Option<f64> {
         let drives = self.drives();
         if drives == 0 {
@@ -224,7 +224,7 @@ impl Bill {
         let held = f64::from(drives.saturating_sub(self.setup.spares)) / f64::from(drives);
         let share = match self.setup.erasure {
             Some(code) => f64::from(code.data) / f64::from(code.width()),
-            None => 1.0 / f64::from(self.setup.replicas),
+            None => 1.0 / f64::from(self.setup.copies()),
         };
         Some(bytes * held * f64::from(self.setup.up()) * share)
     }

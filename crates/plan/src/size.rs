@@ -2,17 +2,17 @@
 //! with failed drives or hosts.
 //!
 //! All hosts are equal. For each drive the search takes the fewest hosts that reach the goal, and
-//! then the fewest drives in each. Every candidate is predicted; this module does no queueing
-//! arithmetic.
+//! then the fewest drives in each. Every candidate is judged by its [`Answer`]; this module does no
+//! queueing arithmetic.
 
 use serde::Serialize;
 
+use crate::answer::{Answer, Range};
 use crate::bill::{Bill, DEVICES_MAX, Down, Group, HOSTS_MAX, Raid, Setup, Work};
 use crate::cost::cost;
 use crate::evidence::{Evidence, tail};
-use crate::predict::{Prediction, predict};
-use crate::search::spread;
-use crate::system::{PlanError, Tweak};
+use crate::search::{on_all_cores, spread};
+use crate::system::PlanError;
 use catalogue::{Catalogue, Class, Kind, Part};
 
 /// What is wanted.
@@ -20,6 +20,10 @@ use catalogue::{Catalogue, Class, Kind, Part};
 pub struct Need {
     /// I/Os per second today.
     pub iops: f64,
+    /// Whether the lower end of a system's range reaches the goal, not only its middle.
+    pub confident: bool,
+    /// Draws of a bill's figures, and their seed.
+    pub draws: (u32, u64),
     /// What they are. `outstanding` is the most on each drive.
     pub work: Work,
     /// Longest mean response time at that rate, in seconds.
@@ -65,6 +69,8 @@ impl Need {
     pub fn rate(iops: f64, work: Work) -> Need {
         Need {
             iops,
+            confident: false,
+            draws: (1000, 1),
             work,
             latency_s: None,
             p99_s: None,
@@ -104,8 +110,10 @@ pub struct Sized {
     pub drives: u32,
     /// Adapters of each, or its drives where they are cards.
     pub cards: u32,
-    /// I/Os per second at the most.
+    /// Maximum I/Os per second.
     pub iops: f64,
+    /// Their range; `None` where nobody published a result of such a system.
+    pub range: Option<Range>,
     /// The same while as much is down as may be; `None` if nothing may.
     pub iops_down: Option<f64>,
     /// Mean response time at the wanted rate, in seconds; while something is down if it may be.
@@ -172,17 +180,21 @@ pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let wanted = |part: &&Part| need.interface.as_ref().is_none_or(|i| *i == part.interface);
     let (iops, capacity) = (need.iops * need.grown(), need.capacity.map(|c| c * need.grown()));
-    let (mut found, mut short, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
-    for drive in drives.map(|part| &**part).filter(wanted) {
-        if need.year.is_some_and(|year| !drive.sold_in(year)) {
-            not_sold.push(drive.id.clone());
-            continue;
-        }
-        match (Kit { need, drive, catalogue, iops, capacity }).fewest() {
+    let sold = |part: &&Part| need.year.is_none_or(|year| part.sold_in(year));
+    let (sold, not_sold): (Vec<&Part>, Vec<&Part>) =
+        drives.map(|part| &**part).filter(wanted).partition(sold);
+    let one = |drive: &&Part| {
+        let sized = Kit { need, drive, catalogue, iops, capacity }.fewest();
+        sized.map_err(|reason| Short { drive: drive.id.clone(), reason })
+    };
+    let (mut found, mut short) = (Vec::new(), Vec::new());
+    for one in on_all_cores(&sold, one) {
+        match one {
             Ok(sized) => found.push(sized),
-            Err(reason) => short.push(Short { drive: drive.id.clone(), reason }),
+            Err(reason) => short.push(reason),
         }
     }
+    let not_sold = not_sold.into_iter().map(|part| part.id.clone()).collect();
     mark(&mut found);
     let price = |sized: &Sized| sized.price.unwrap_or(f64::INFINITY);
     found.sort_by(|a, b| {
@@ -205,9 +217,9 @@ struct Kit<'a> {
 struct Tried {
     bill: Bill,
     cards: u32,
-    whole: Prediction,
+    whole: Answer,
     /// With as much down as may be.
-    down: Option<Prediction>,
+    down: Option<Answer>,
     latency_s: Option<f64>,
     usable: Option<f64>,
 }
@@ -221,8 +233,19 @@ impl Kit<'_> {
         if self.capacity.is_some() && self.drive.value("capacity").is_none() {
             return Err("its capacity is not known: --parts FILE with it".to_owned());
         }
-        let least = self.need.setup.replicas.max(self.need.setup.down.hosts + 1);
-        let most = self.need.hosts_max.max(least).min(HOSTS_MAX);
+        let Setup { replicas, down, .. } = &self.need.setup;
+        if down.hosts > 0 && down.hosts >= *replicas {
+            let (copies, may) = (replicas, replicas - 1);
+            return Err(format!(
+                "{} hosts down lose data: of {copies} copies {may} may fail; --replicas {}",
+                down.hosts,
+                down.hosts + 1
+            ));
+        }
+        let (least, most) = (*replicas, self.need.hosts_max.min(HOSTS_MAX));
+        if most < least {
+            return Err(format!("{least} copies live on as many hosts: {least} hosts would do"));
+        }
         let full = self.most_drives(least)?;
         // More hosts do more: double them until it is enough, and go back by halves.
         let (mut low, mut high) = (least - 1, least);
@@ -307,17 +330,13 @@ impl Kit<'_> {
 
     /// Predicts so many hosts of so many drives, with more adapters where they limit.
     fn tried(&self, hosts: u32, drives: u32) -> Result<Tried, String> {
-        let words = |error: PlanError| match error {
-            PlanError::Part { reason, .. } => reason,
-            other => other.to_string(),
-        };
         let mut cards = self.cards_for(drives);
         let mut bill = self.bill(hosts, drives, cards);
         bill.check().map_err(|(_, reason)| reason)?;
-        let mut whole = predict(&bill, &Tweak::default()).map_err(words)?;
+        let mut whole = self.answer(&bill).map_err(words)?;
         for _ in 0..CARDS_MORE {
-            let limit = whole.bottleneck().map(|used| used.level.word()).unwrap_or_default();
-            let enough = self.adapter().is_none() || whole.iops >= self.iops;
+            let limit = limit(&whole);
+            let enough = self.adapter().is_none() || self.counted(&whole) >= self.iops;
             if enough || cards >= drives || !["adapters", "slots"].contains(&limit) {
                 break;
             }
@@ -326,7 +345,7 @@ impl Kit<'_> {
                 break;
             }
             (cards, bill) = (cards + 1, more);
-            whole = predict(&bill, &Tweak::default()).map_err(words)?;
+            whole = self.answer(&bill).map_err(words)?;
         }
         let mut broken = bill.clone();
         broken.setup.down = self.need.setup.down;
@@ -334,10 +353,10 @@ impl Kit<'_> {
             true => None,
             false => {
                 broken.check().map_err(|(_, reason)| reason)?;
-                Some(predict(&broken, &Tweak::default()).map_err(words)?)
+                Some(self.answer(&broken).map_err(words)?)
             }
         };
-        let most = down.as_ref().unwrap_or(&whole).iops;
+        let most = self.counted(down.as_ref().unwrap_or(&whole));
         let latency_s = match most >= self.iops * REACHED {
             true => Some(at_rate(&broken, self.iops * REACHED).map_err(words)?),
             false => None,
@@ -346,13 +365,26 @@ impl Kit<'_> {
         Ok(Tried { bill, cards, whole, down, latency_s, usable })
     }
 
+    /// The answer of a bill. Draws of figures change its range only.
+    fn answer(&self, bill: &Bill) -> Result<Answer, PlanError> {
+        let (draws, seed) = self.need.draws;
+        match self.need.confident {
+            true => Answer::of(bill, draws, seed),
+            false => Answer::of_exact(bill),
+        }
+    }
+
+    /// The rate that counts: the middle, or the lower end of the range for the confident.
+    fn counted(&self, found: &Answer) -> f64 {
+        if self.need.confident { found.confident_iops() } else { found.iops }
+    }
+
     /// What a system lacks, in words.
     fn lacks(&self, tried: &Tried) -> Option<String> {
         let most = tried.down.as_ref().unwrap_or(&tried.whole);
         let broken = if tried.down.is_some() { " with what may fail down" } else { "" };
         let Some(latency_s) = tried.latency_s else {
-            let limit = most.bottleneck().map(|used| used.level.word()).unwrap_or_default();
-            let rate = block::Rate(most.iops);
+            let (rate, limit) = (block::Rate(self.counted(most)), limit(most));
             return Some(format!("{rate} IOPS{broken}, limited by {limit}"));
         };
         if self.need.latency_s.is_some_and(|wanted| latency_s > wanted) {
@@ -402,19 +434,22 @@ impl Kit<'_> {
             price.first().map(|figure| figure.date.clone())
         });
         let latency_s = latency_s.unwrap_or(whole.latency_s);
+        let (draws, seed) = self.need.draws;
+        let whole = Answer::of(&bill, draws, seed).map_err(words)?;
         Ok(Sized {
             drive: self.drive.id.clone(),
             hosts,
             drives,
             cards,
             iops: whole.iops,
+            range: whole.range,
             iops_down: down.map(|down| down.iops),
             latency_s,
             p99_s: p99(latency_s),
             p99_s_kind: Kind::Guess,
             usable_bytes: usable,
-            limit: whole.bottleneck().map(|u| u.level.word()).unwrap_or_default().to_owned(),
-            kind: whole.kind,
+            limit: limit(&whole).to_owned(),
+            kind: whole.uncorrected.kind,
             price,
             price_kind: each.price.kind,
             price_date: price.and_then(|_| dates.min()),
@@ -426,16 +461,30 @@ impl Kit<'_> {
     }
 }
 
-/// Mean response time at a rate that the bill can do: with as few outstanding as reach it.
+/// The reason of an error, without the line of a file that nobody wrote.
+fn words(error: PlanError) -> String {
+    match error {
+        PlanError::Part { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
+/// The level of the busiest resource.
+fn limit(found: &Answer) -> &'static str {
+    found.uncorrected.bottleneck().map(|used| used.level.word()).unwrap_or_default()
+}
+
+/// Mean response time in seconds at a rate that the bill can do: with as few outstanding I/Os as
+/// reach it.
 ///
 /// # Errors
 ///
-/// As [`predict`].
+/// As [`Answer::of`].
 pub fn at_rate(bill: &Bill, iops: f64) -> Result<f64, PlanError> {
     let at = |depth: u32| {
         let mut bill = bill.clone();
         bill.work.outstanding = depth;
-        predict(&bill, &Tweak::default())
+        Answer::of_exact(&bill)
     };
     let (mut low, mut high) = (0, bill.work.outstanding);
     let mut found = at(high)?;

@@ -72,7 +72,7 @@ fn text(found: &Comparison) -> Result<Text> {
     for one in &found.alternatives {
         writeln!(text, "{}", one.name)?;
         for (what, said) in lines(one) {
-            writeln!(text, "  {what:<10} {said}")?;
+            writeln!(text, "  {what:<11} {said}")?;
         }
     }
     Ok(text)
@@ -80,25 +80,24 @@ fn text(found: &Comparison) -> Result<Text> {
 
 /// What is told of an alternative: what it is, and the words for it.
 pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
-    let (rate, latency) = (one.chance.iops, one.chance.latency_s);
+    let alone = &one.one.uncorrected;
     let micros = |seconds: f64| seconds * 1e6;
-    let limit = one.one.bottleneck().map_or("nothing known".to_owned(), |limit: &Use| {
+    let limit = alone.bottleneck().map_or("nothing known".to_owned(), |limit: &Use| {
         format!("{} (known by {})", limit.name, limit.kind.word())
     });
-    let (p10, p90) = (Rate(rate.p10), Rate(rate.p90));
+    let ends = match one.one.range {
+        Some(range) => format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90)),
+        None => format!("; no evidence for this class: {}", one.one.evidence.class.title()),
+    };
+    let slow = one.one.latency_range().map_or(String::new(), |(short, long)| {
+        format!(", p10 {:.1}, p90 {:.1}", micros(short), micros(long))
+    });
     let mut lines = vec![
         ("number", charts::systems(one)),
-        ("each does", format!("{} IOPS, p10 {p10}, p90 {p90}", Rate(one.one.iops))),
-        ("rests on", rests_on(&one.one.inputs)),
-        (
-            "latency",
-            format!(
-                "{:.1} us on average, p10 {:.1}, p90 {:.1} of the draws",
-                micros(one.one.latency_s),
-                micros(latency.p10),
-                micros(latency.p90)
-            ),
-        ),
+        ("each does", format!("{} IOPS{ends}", Rate(one.one.iops))),
+        ("rests on", rests_on(&alone.inputs)),
+        ("latency", format!("{:.1} us on average{slow}", micros(one.one.latency_s))),
+        ("uncorrected", format!("{} IOPS by the parts' figures alone", Rate(alone.iops))),
         ("limited by", limit),
         ("each costs", total(&one.cost.price, "$", "")),
         ("each takes", total(&one.cost.power, "", " W")),
@@ -111,9 +110,6 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
         lines.push(("all cost", total(&all.price, "$", "")));
         lines.push(("all take", total(&all.power, "", " W")));
     }
-    if let Some(reaches) = one.chance.reaches {
-        lines.push(("reached", format!("in {:.0} % of the draws", reaches * 100.0)));
-    }
     if let Some(even) = one.break_even {
         let missing = one.cost.price.unknown.join(", ");
         lines.push(match even > 0.0 {
@@ -121,6 +117,6 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
             false => ("even", format!("never: dearer than the cheapest even if {missing} is free")),
         });
     }
-    lines.extend(one.one.remarks.iter().map(|remark| ("note", remark.clone())));
+    lines.extend(alone.remarks.iter().map(|remark| ("note", remark.clone())));
     lines
 }

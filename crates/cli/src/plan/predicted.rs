@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use block::{Rate, Text};
+use plan::answer::{Answer, Range};
 use plan::bill::{Bill, Work};
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
-use plan::evidence::{Sure, sure};
-use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, predict, waterfall, what_if};
-use plan::system::{Tweak, rests_on};
+use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, waterfall, what_if};
+use plan::system::rests_on;
 use serde_json::json;
 
 use super::{Args, blame, charts, page, percent, write_page};
@@ -17,16 +17,17 @@ use crate::output;
 /// Predicts one bill.
 pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     let usage = |error| blame(args.bill.as_deref(), error);
-    let found = predict(bill, &Tweak::default()).map_err(usage)?;
-    let drawn = chance(bill, args.draws, args.seed, goal).map_err(usage)?;
+    let found = Answer::of(bill, args.draws, args.seed).map_err(usage)?;
+    // The draws are of the network alone: a goal is corrected as the answer is.
+    let alone = goal.map(|goal| goal / found.evidence.middle);
+    let drawn = chance(bill, args.draws, args.seed, alone).map_err(usage)?;
     let what_ifs = what_if(bill).map_err(usage)?;
-    let answer = Answer {
+    let answer = Whole {
         bill,
         falls: waterfall(bill).map_err(usage)?,
         limit: limit(bill, &what_ifs).map_err(usage)?,
         what_ifs,
-        evidence: sure(bill, &found, drawn.spread()).map_err(usage)?,
-        sure: drawn,
+        drawn,
         most: bound(bill).map_err(usage)?,
         costs: cost(bill),
         goal,
@@ -41,16 +42,14 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     Ok(if missed { Exit::Missed } else { Exit::Good })
 }
 
-/// Everything that is told of one bill.
-pub struct Answer<'a> {
+/// Everything that is known of one bill.
+pub struct Whole<'a> {
     /// The bill.
     pub bill: &'a Bill,
-    /// What it will do.
-    pub found: Prediction,
-    /// What the figures' intervals say of it.
-    pub sure: Chance,
-    /// What published results of such systems say of it.
-    pub evidence: Sure,
+    /// Its rate and latency, with their ranges.
+    pub found: Answer,
+    /// Draws of its figures, by the network alone.
+    pub drawn: Chance,
     /// What stands in the way of more.
     pub limit: Option<Limit>,
     /// The bound of means alone, in I/Os per second.
@@ -65,24 +64,26 @@ pub struct Answer<'a> {
     pub goal: Option<f64>,
 }
 
-impl Answer<'_> {
-    /// The middle, and where eight of ten published results of such systems would be.
+impl Whole<'_> {
+    /// The middle, and the ends of the range that holds eight of ten published results.
     fn answer(&self) -> serde_json::Value {
-        let kind = self.found.kind;
-        let at = |factor: f64| {
+        let Answer { iops, bytes_per_s, latency_s, range, evidence, uncorrected } = &self.found;
+        let kind = uncorrected.kind;
+        let at = |rate: f64| {
+            let factor = rate / iops;
             json!({
-                "iops": self.found.iops * factor,
-                "bytes_per_s": self.found.bytes_per_s * factor,
-                "latency_s": self.found.latency_s / factor,
+                "iops": rate,
+                "bytes_per_s": bytes_per_s * factor,
+                "latency_s": latency_s / factor,
                 "kind": kind,
             })
         };
         json!({
-            "class": self.evidence.class,
-            "evidence": self.evidence.learned,
-            "p50": at(self.evidence.middle),
-            "p10": self.evidence.ends.map(|(low, _)| at(low)),
-            "p90": self.evidence.ends.map(|(_, high)| at(high)),
+            "class": evidence.class,
+            "evidence": evidence.learned,
+            "p50": at(*iops),
+            "p10": range.map(|range| at(range.p10)),
+            "p90": range.map(|range| at(range.p90)),
             "kind": kind,
         })
     }
@@ -91,12 +92,18 @@ impl Answer<'_> {
         let document = json!({
             "name": self.bill.name,
             "origin": "simulated",
-            "kind": self.found.kind,
+            "kind": self.found.uncorrected.kind,
             "work": self.bill.work,
             "in_flight": self.bill.setup.in_flight,
-            "prediction": self.found,
+            "prediction": {
+                "iops": self.found.iops,
+                "bytes_per_s": self.found.bytes_per_s,
+                "latency_s": self.found.latency_s,
+                "range": self.found.range,
+            },
+            "uncorrected": self.found.uncorrected,
             "bound_iops": self.most,
-            "chance": self.sure,
+            "chance": self.drawn,
             "answer": self.answer(),
             "limit": self.limit,
             "waterfall": self.falls,
@@ -112,20 +119,21 @@ impl Answer<'_> {
         summary(&mut text, self)?;
         writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(self.most))?;
         for chart in [
-            charts::falls(&self.falls, &self.sure),
-            charts::busy(&self.found),
+            charts::falls(&self.falls, &self.drawn),
+            charts::busy(&self.found.uncorrected),
             charts::gains(&self.what_ifs),
         ] {
             text.append(&chart.text(charts::COLUMNS));
         }
         parts(&mut text, &self.costs, &self.bill.extras)?;
-        basis(&mut text, self.bill, &self.found)?;
+        basis(&mut text, self.bill, &self.found.uncorrected)?;
         Ok(text)
     }
 }
 
-fn summary(text: &mut Text, answer: &Answer) -> Result<()> {
-    let Answer { bill, found, sure, evidence, .. } = answer;
+fn summary(text: &mut Text, whole: &Whole) -> Result<()> {
+    let Whole { bill, found, drawn, .. } = whole;
+    let (evidence, alone) = (&found.evidence, &found.uncorrected);
     let Work { size_bytes, read_share, .. } = bill.work;
     let reads = percent(read_share);
     writeln!(
@@ -134,32 +142,35 @@ fn summary(text: &mut Text, answer: &Answer) -> Result<()> {
         bill.name,
         bill.in_flight()
     )?;
-    let middle = evidence.middle;
     let micros = |seconds: f64| seconds * 1e6;
     let class = evidence.class.title();
-    let (rate, latency) = (found.iops * middle, micros(found.latency_s / middle));
-    match evidence.ends {
-        Some((low, high)) => {
-            let ends = (Rate(found.iops * low), Rate(found.iops * high));
-            writeln!(text, "  IOPS       {}, p10 {}, p90 {}", Rate(rate), ends.0, ends.1)?;
+    match found.range.zip(found.latency_range()) {
+        Some((Range { p10, p90 }, (short, long))) => {
+            let (p10, p90) = (Rate(p10), Rate(p90));
+            writeln!(text, "  IOPS       {}, p10 {p10}, p90 {p90}", Rate(found.iops))?;
             writeln!(
                 text,
-                "  latency    {latency:.1} us on average, p10 {:.1}, p90 {:.1}; percentiles of \
-                 I/Os need a calibrated device",
-                micros(found.latency_s / high),
-                micros(found.latency_s / low)
+                "  latency    {:.1} us on average, p10 {:.1}, p90 {:.1}; percentiles of I/Os need \
+                 a calibrated device",
+                micros(found.latency_s),
+                micros(short),
+                micros(long)
             )?;
         }
         None => {
-            writeln!(text, "  IOPS       {}; no evidence for this class: {class}", Rate(rate))?;
             writeln!(
                 text,
-                "  latency    {latency:.1} us on average; percentiles of I/Os need a calibrated \
-                 device"
+                "  IOPS       {}; no evidence for this class: {class}",
+                Rate(found.iops)
+            )?;
+            writeln!(
+                text,
+                "  latency    {:.1} us on average; percentiles of I/Os need a calibrated device",
+                micros(found.latency_s)
             )?;
         }
     }
-    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s * middle))?;
+    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s))?;
     if let Some(learned) = &evidence.learned {
         let of = if learned.pooled { "its kind, few, and of all others" } else { "its kind" };
         writeln!(
@@ -170,33 +181,34 @@ fn summary(text: &mut Text, answer: &Answer) -> Result<()> {
     }
     writeln!(
         text,
-        "  figures    {} IOPS by the network alone, p10 {}, p90 {} of {} draws, seed {}",
-        Rate(found.iops),
-        Rate(sure.iops.p10),
-        Rate(sure.iops.p90),
-        sure.draws,
-        sure.seed
+        "  uncorrected {} IOPS by the parts' figures alone, {} to {} in eight of ten draws ({}, \
+         seed {})",
+        Rate(alone.iops),
+        Rate(drawn.iops.p10.min(alone.iops)),
+        Rate(drawn.iops.p90.max(alone.iops)),
+        drawn.draws,
+        drawn.seed
     )?;
-    if let Some(used) = found.processor {
+    if let Some(used) = alone.processor {
         let of = match bill.unused_cores() {
             Some(jobs) => format!("the cores of {jobs} jobs"),
             None => "all cores".to_owned(),
         };
         writeln!(text, "  processor  {:.1} % of {of}", used * 100.0)?;
     }
-    writeln!(text, "  rests on   {}", rests_on(&found.inputs))?;
-    if let Some(limit) = &answer.limit {
+    writeln!(text, "  rests on   {}", rests_on(&alone.inputs))?;
+    if let Some(limit) = &whole.limit {
         writeln!(text, "  limited by {}", limit.words())?;
     }
-    draws(text, answer)
+    draws(text, whole)
 }
 
 /// What the draws say: what limited them, and how many reach the goal.
-fn draws(text: &mut Text, Answer { sure, goal, .. }: &Answer) -> Result<()> {
+fn draws(text: &mut Text, Whole { drawn, goal, .. }: &Whole) -> Result<()> {
     let limits: Vec<String> =
-        sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
+        drawn.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
     writeln!(text, "  in draws   {}", limits.join(", "))?;
-    if let (Some(goal), Some(reaches)) = (goal, sure.reaches) {
+    if let (Some(goal), Some(reaches)) = (goal, drawn.reaches) {
         let percent = reaches * 100.0;
         writeln!(
             text,

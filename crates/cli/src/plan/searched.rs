@@ -3,7 +3,7 @@
 use ::catalogue::{Catalogue, Kind};
 use anyhow::Result;
 use block::{Rate, Text};
-use plan::search::{Found, Goal, Refused, draw, search};
+use plan::search::{Found, Goal, Refused, search};
 
 use super::{Args, bill, percent};
 use crate::exit::{Exit, UsageError};
@@ -19,6 +19,8 @@ pub fn searched(
     let bill = bill(&args.system, catalogue)?;
     let goal = Goal {
         iops,
+        confident: args.confident,
+        draws: (args.draws, args.seed),
         work: bill.work,
         server: bill.server,
         software: bill.software,
@@ -33,8 +35,7 @@ pub fn searched(
         year: super::sized::year(args)?,
         interface: args.interface.map(|interface| interface.word().to_owned()),
     };
-    let mut found = search(&goal, &bill.catalogue);
-    draw(&goal, &bill.catalogue, &mut found, (args.draws, args.seed));
+    let found = search(&goal, &bill.catalogue);
     match args.json {
         true => output::document(&found)?,
         false => output::print(&listing(&goal, &found)?)?,
@@ -54,9 +55,10 @@ fn listing(goal: &Goal, found: &Found) -> Result<Text> {
     let size = goal.work.size_bytes;
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads} % reads; predicted, in brackets the least sure figure \
-         that a number rests on; * is beaten by none",
-        Rate(goal.iops)
+        "{} IOPS of {size} B, {reads} % reads, reached by {}; predicted, in brackets the least \
+         sure figure that a number rests on; * is beaten by none",
+        Rate(goal.iops),
+        if goal.confident { "p10" } else { "the median" }
     )?;
     for c in &found.candidates {
         let known = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
@@ -69,15 +71,14 @@ fn listing(goal: &Goal, found: &Found) -> Result<Text> {
             Some(power) => format!("{power:.0} W ({})", known(c.power_kind)),
             None => "power not known".to_owned(),
         };
-        let sure = c.chance.map_or(String::new(), |sure| {
-            let (low, high) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
-            format!(", figures' p10 {low}, p90 {high}, reached in {:.0} %", sure.reaches * 100.0)
+        let range = c.range.map_or(String::new(), |range| {
+            format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
         });
         let mark = if c.pareto { '*' } else { ' ' };
         writeln!(
             text,
             "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, \
-             {power}{sure}",
+             {power}{range}",
             c.drives,
             c.drive,
             c.cards,

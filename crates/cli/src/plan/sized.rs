@@ -156,6 +156,8 @@ pub fn sized(
     let adapter = args.system.adapter.as_ref().map(|name| bill.catalogue.part(name));
     let adapter = adapter.transpose().map_err(|error| UsageError(format!("--adapter: {error}")))?;
     let need = Need {
+        confident: args.confident,
+        draws: (args.draws, args.seed),
         latency_s: time("--latency", &flags.latency)?,
         p99_s: time("--p99", &flags.p99)?,
         capacity: amount("--capacity", &flags.capacity, Dimension::BYTES, (1.0, 1e21))?,
@@ -217,7 +219,9 @@ fn listing(need: &Need, sizing: &Sizing) -> Result<Text> {
     }
     writeln!(
         text,
-        "; predicted, in brackets the least sure figure that a number rests on; * is beaten by none"
+        ", reached by {}; predicted, in brackets the least sure figure that a number rests on; * \
+         is beaten by none",
+        if need.confident { "p10" } else { "the median" }
     )?;
     for sized in &sizing.found {
         line(&mut text, sized)?;
@@ -258,6 +262,9 @@ fn line(text: &mut Text, s: &Sized) -> std::fmt::Result {
         Rate(s.iops).to_string(),
         s.kind.word(),
     )?;
+    if let Some(range) = s.range {
+        write!(text, ", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))?;
+    }
     if let Some(down) = s.iops_down {
         write!(text, ", {} with that down", Rate(down))?;
     }
