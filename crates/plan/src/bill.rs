@@ -25,8 +25,9 @@ pub use setup::{
 };
 
 /// Bills that come along: name and text.
-const SHIPPED: [(&str, &str); 5] = [
+const SHIPPED: [(&str, &str); 6] = [
     ("intel-ssd", include_str!("../systems/intel-ssd.toml")),
+    ("intel-iscsi", include_str!("../systems/intel-iscsi.toml")),
     ("iodrive-duo", include_str!("../systems/iodrive-duo.toml")),
     ("sas-16", include_str!("../systems/sas-16.toml")),
     ("spdk-24", include_str!("../systems/spdk-24.toml")),

@@ -10,7 +10,7 @@ use crate::bill::{Bill, DEVICES_MAX, Group, Work};
 use crate::cost::cost;
 use crate::evidence::largest_middle;
 use crate::predict::predict;
-use crate::system::{PlanError, Tweak};
+use crate::system::{PlanError, Tweak, recalled};
 use catalogue::{Catalogue, Class, Kind, Part};
 
 /// What is wanted, and what is given.
@@ -55,6 +55,10 @@ pub struct Candidate {
     pub range: Option<Range>,
     /// The least sure kind of the figures that these rest on.
     pub kind: Kind,
+    /// How many figures these are.
+    pub figures: usize,
+    /// How many of the figures are only recalled.
+    pub recalled: usize,
     /// What limits it.
     pub limit: String,
     /// Dollars for drives and adapters, if every price is known.
@@ -103,7 +107,7 @@ pub struct Within {
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// Bills that reach the goal, by price, then by number of drives.
+    /// Bills that reach the goal, by price, then by number of drives, then by power.
     pub candidates: Vec<Candidate>,
     /// Drives that do not, with the reason, what comes nearest first.
     pub refused: Vec<Refused>,
@@ -135,9 +139,13 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     }
     even(&mut candidates, catalogue);
     mark(&mut candidates);
-    let price = |c: &Candidate| c.price.unwrap_or(f64::INFINITY);
+    let (price, power) = (
+        |c: &Candidate| c.price.unwrap_or(f64::INFINITY),
+        |c: &Candidate| c.power.unwrap_or(f64::INFINITY),
+    );
     candidates.sort_by(|a, b| {
-        price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives)).then(a.drive.cmp(&b.drive))
+        let by_price = price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives));
+        by_price.then(power(a).total_cmp(&power(b))).then_with(|| a.drive.cmp(&b.drive))
     });
     // The sort is stable: refusals without a rate keep the order of the catalogue.
     let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
@@ -328,6 +336,8 @@ impl<'a> Kit<'a> {
             iops: found.iops,
             range: found.range,
             kind: found.uncorrected.kind,
+            figures: found.uncorrected.inputs.len(),
+            recalled: recalled(&found.uncorrected.inputs),
             limit: limit(&found).to_owned(),
             price: cost.price.total(),
             price_kind: cost.price.kind,

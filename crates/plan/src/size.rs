@@ -12,7 +12,7 @@ use crate::bill::{Bill, DEVICES_MAX, Down, Group, HOSTS_MAX, Raid, Setup, Work};
 use crate::cost::cost;
 use crate::evidence::{Evidence, tail};
 use crate::search::{on_all_cores, spread};
-use crate::system::PlanError;
+use crate::system::{PlanError, recalled};
 use catalogue::{Catalogue, Class, Kind, Part};
 
 /// What is wanted.
@@ -124,10 +124,14 @@ pub struct Sized {
     pub p99_s_kind: Kind,
     /// Bytes for data; while a host is down if it may be.
     pub usable_bytes: Option<f64>,
-    /// What limits it.
+    /// What decided its size: the level that limits the rate, "capacity", "latency" or "p99".
     pub limit: String,
     /// The least sure kind of its figures.
     pub kind: Kind,
+    /// How many figures it rests on.
+    pub figures: usize,
+    /// How many of the figures are only recalled.
+    pub recalled: usize,
     /// Dollars of drives and adapters, if all are known.
     pub price: Option<f64>,
     /// The least sure kind of the prices that are known.
@@ -162,7 +166,7 @@ pub struct Sizing {
     pub capacity: Option<f64>,
     /// What was looked for is arithmetic.
     pub kind: Kind,
-    /// Systems that do it: by price, then hosts, then drives.
+    /// Systems that do it: by price, then hosts, then drives, then power.
     pub found: Vec<Sized>,
     /// Drives that do not.
     pub short: Vec<Short>,
@@ -196,10 +200,14 @@ pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     }
     let not_sold = not_sold.into_iter().map(|part| part.id.clone()).collect();
     mark(&mut found);
-    let price = |sized: &Sized| sized.price.unwrap_or(f64::INFINITY);
+    let (price, power) = (
+        |sized: &Sized| sized.price.unwrap_or(f64::INFINITY),
+        |sized: &Sized| sized.power.unwrap_or(f64::INFINITY),
+    );
     found.sort_by(|a, b| {
         let by_price = price(a).total_cmp(&price(b));
-        by_price.then((a.hosts, a.drives, &a.drive).cmp(&(b.hosts, b.drives, &b.drive)))
+        let by_count = by_price.then((a.hosts, a.drives).cmp(&(b.hosts, b.drives)));
+        by_count.then(power(a).total_cmp(&power(b))).then_with(|| a.drive.cmp(&b.drive))
     });
     Sizing { iops, capacity, kind: Kind::Derived, found, short, not_sold }
 }
@@ -211,6 +219,14 @@ struct Kit<'a> {
     catalogue: &'a Catalogue,
     iops: f64,
     capacity: Option<f64>,
+}
+
+/// What a system lacks.
+struct Lack {
+    /// The level that limits the rate, "capacity", "latency" or "p99".
+    what: &'static str,
+    /// In words, with the value.
+    reason: String,
 }
 
 /// What a system of some hosts and drives comes to.
@@ -251,7 +267,7 @@ impl Kit<'_> {
         let (mut low, mut high) = (least - 1, least);
         while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
             if high == most {
-                return Err(format!("{high} hosts of {full} drives: {lacks}"));
+                return Err(format!("{high} hosts of {full} drives: {}", lacks.reason));
             }
             (low, high) = (high, high.saturating_mul(2).min(most));
         }
@@ -267,7 +283,22 @@ impl Kit<'_> {
             let enough = self.tried(hosts, middle).is_ok_and(|t| self.lacks(&t).is_none());
             if enough { high = middle } else { low = middle }
         }
-        self.paid(hosts, high, self.tried(hosts, high)?)
+        let mut sized = self.paid(hosts, high, self.tried(hosts, high)?)?;
+        if let Some(what) = self.decided(hosts, high, full) {
+            sized.limit = what.to_owned();
+        }
+        Ok(sized)
+    }
+
+    /// What a drive of each host less would lack, or all drives of a host less; `None` where
+    /// neither can be built.
+    fn decided(&self, hosts: u32, drives: u32, full: u32) -> Option<&'static str> {
+        let smaller = [(hosts, drives - 1), (hosts - 1, full)];
+        let can = |(hosts, drives): &(u32, u32)| {
+            *hosts >= self.need.setup.replicas && *drives >= self.least_drives()
+        };
+        let mut tried = smaller.into_iter().filter(can).map(|(h, d)| self.tried(h, d));
+        tried.find_map(|tried| Some(self.lacks(&tried.ok()?)?.what))
     }
 
     /// Fewest drives of a host that can be built.
@@ -379,25 +410,27 @@ impl Kit<'_> {
         if self.need.confident { found.confident_iops() } else { found.iops }
     }
 
-    /// What a system lacks, in words.
-    fn lacks(&self, tried: &Tried) -> Option<String> {
+    /// The first thing that a system lacks.
+    fn lacks(&self, tried: &Tried) -> Option<Lack> {
+        let lack = |what, reason| Some(Lack { what, reason });
         let most = tried.down.as_ref().unwrap_or(&tried.whole);
         let broken = if tried.down.is_some() { " with what may fail down" } else { "" };
         let Some(latency_s) = tried.latency_s else {
             let (rate, limit) = (block::Rate(self.counted(most)), limit(most));
-            return Some(format!("{rate} IOPS{broken}, limited by {limit}"));
+            return lack(limit, format!("{rate} IOPS{broken}, limited by {limit}"));
         };
         if self.need.latency_s.is_some_and(|wanted| latency_s > wanted) {
-            return Some(format!("{:.0} us at that rate{broken}", latency_s * 1e6));
+            return lack("latency", format!("{:.0} us at that rate{broken}", latency_s * 1e6));
         }
         if let (Some(wanted), Some(p99)) = (self.need.p99_s, p99(latency_s))
             && p99 > wanted
         {
-            return Some(format!("p99 of {:.0} us at that rate{broken} (guess)", p99 * 1e6));
+            let p99_us = p99 * 1e6;
+            return lack("p99", format!("p99 of {p99_us:.0} us at that rate{broken} (guess)"));
         }
         match (self.capacity, tried.usable) {
             (Some(wanted), Some(usable)) if usable < wanted => {
-                Some(format!("{:.1} TB for data{broken}", usable / 1e12))
+                lack("capacity", format!("{:.1} TB for data{broken}", usable / 1e12))
             }
             _ => None,
         }
@@ -450,6 +483,8 @@ impl Kit<'_> {
             usable_bytes: usable,
             limit: limit(&whole).to_owned(),
             kind: whole.uncorrected.kind,
+            figures: whole.uncorrected.inputs.len(),
+            recalled: recalled(&whole.uncorrected.inputs),
             price,
             price_kind: each.price.kind,
             price_date: price.and_then(|_| dates.min()),

@@ -106,6 +106,14 @@ pub fn rests_on(inputs: &[Input]) -> String {
     format!("figures: {}", said.collect::<Vec<_>>().join(", "))
 }
 
+/// Sources without a document: figures as somebody recalls them.
+const RECALLED: [&str; 3] = ["from-memory", "usb-bridges", "threads"];
+
+/// How many of the figures are only recalled.
+pub fn recalled(inputs: &[Input]) -> usize {
+    inputs.iter().filter(|input| RECALLED.contains(&input.known.source.as_str())).count()
+}
+
 /// Parts of one kind that work side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {

@@ -9,7 +9,8 @@ use plan::system::rests_on;
 use report::chart::Chart;
 use serde_json::json;
 
-use super::predicted::total;
+use super::predicted::{basis_words, total};
+use super::screen::Screen;
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -34,7 +35,8 @@ pub fn compared(
     write_page(args, || page::comparison(&found, bills))?;
     match args.json {
         true => output::document(&json!({ "origin": "simulated", "comparison": found }))?,
-        false => output::print(&text(&found)?)?,
+        false if args.details => output::print(&text(&found)?)?,
+        false => output::print(&screen(&found))?,
     }
     let nothing = |one: &Alternative| one.systems.is_some_and(|number| number == 0.0);
     Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
@@ -61,6 +63,42 @@ pub fn all_charts(found: &Comparison) -> Vec<Chart> {
         charts::yields(found, "IOPS for a rack unit", |one| one.yields.per_unit),
     ];
     [charts::ranks(found)].into_iter().chain(yields.into_iter().flatten()).collect()
+}
+
+/// Alternatives on a screen.
+const SHOWN: usize = 5;
+
+/// The answer on one screen.
+fn screen(found: &Comparison) -> Text {
+    let mut screen = Screen::default();
+    screen.words(&format!("{}; * cannot be told from the best", lead(found)));
+    // A heading that needs three lines leaves room for four lines of each.
+    for one in found.alternatives.iter().take(SHOWN) {
+        let mark = if one.as_good { '*' } else { ' ' };
+        screen.row(&format!("{mark} {} ({})", one.name, charts::systems(one)));
+        let (iops, range) = match &one.all {
+            Some(all) => (all.iops, all.range),
+            None => (one.one.iops, one.one.range),
+        };
+        let whose = if one.all.is_some() { "" } else { " each" };
+        let ends = range.map_or("; no interval".to_owned(), |range| {
+            format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
+        });
+        let limit = one.one.uncorrected.bottleneck().map_or("unknown", |used| used.level.word());
+        screen.row(&format!("    {} IOPS{whose}{ends}; limited by {limit}", Rate(iops)));
+        let price = one.all.as_ref().map_or(&one.cost.price, |all| &all.price);
+        let even = one
+            .break_even
+            .filter(|even| *even > 0.0)
+            .map_or(String::new(), |even| format!("; even with the cheapest at ${even:.0} each"));
+        screen.row(&format!("    price {}{even}", total(price, "$", "")));
+        screen.row(&format!("    {}", basis_words(&one.one.uncorrected.inputs)));
+    }
+    let left = found.alternatives.len().saturating_sub(SHOWN);
+    if left > 0 {
+        screen.words(&format!("{left} other alternatives: --details"));
+    }
+    screen.text(&[], "details: charts, parts and notes by --details; a page by --html FILE")
 }
 
 fn text(found: &Comparison) -> Result<Text> {

@@ -7,9 +7,11 @@ use plan::bill::{Bill, Work};
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
 use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, waterfall, what_if};
-use plan::system::rests_on;
+use plan::system::{Input, recalled, rests_on};
+use report::span;
 use serde_json::json;
 
+use super::screen::Screen;
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::Exit;
 use crate::output;
@@ -36,7 +38,8 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     write_page(args, || page::prediction(&answer))?;
     match args.json {
         true => output::json(&answer.json()?)?,
-        false => output::print(&answer.text()?)?,
+        false if args.details => output::print(&answer.text()?)?,
+        false => output::print(&answer.screen())?,
     }
     let missed = goal.is_some_and(|goal| answer.found.iops < goal * 0.999);
     Ok(if missed { Exit::Missed } else { Exit::Good })
@@ -112,6 +115,61 @@ impl Whole<'_> {
             "goal": self.goal,
         });
         Ok(serde_json::to_string_pretty(&document)? + "\n")
+    }
+
+    /// The answer on one screen.
+    fn screen(&self) -> Text {
+        let Whole { bill, found, drawn, costs, .. } = self;
+        let (evidence, alone) = (&found.evidence, &found.uncorrected);
+        let reads = percent(bill.work.read_share);
+        let mut screen = Screen::default();
+        let size = bill.work.size_bytes;
+        screen.words(&format!("{}: {size} B, {reads} % reads, {}", bill.name, bill.in_flight()));
+        let class = evidence.class.title();
+        let ends = match found.range {
+            Some(Range { p10, p90 }) => format!(", p10 {}, p90 {}", Rate(p10), Rate(p90)),
+            None => format!("; no interval: nobody published results of its class, {class}"),
+        };
+        screen.field("IOPS", &format!("{} predicted{ends}", Rate(found.iops)));
+        let at = |seconds: f64| span(seconds * 1e9);
+        let ends = found.latency_range().map_or(String::new(), |(short, long)| {
+            format!(", p10 {}, p90 {}", at(short), at(long))
+        });
+        screen.field("latency", &format!("{} on average{ends}", at(found.latency_s)));
+        screen.field("bandwidth", &format!("{}B/s", Rate(found.bytes_per_s)));
+        if let Some(limit) = &self.limit {
+            screen.field("limited by", &limit.words());
+        }
+        if let Some(best) = self.what_ifs.first().filter(|best| best.gain > 1.0005) {
+            let (level, gain) = (best.level.word(), (best.gain - 1.0) * 100.0);
+            screen.field("next", &format!("{level} ten percent faster: {gain:+.1} %"));
+        }
+        if let (Some(goal), Some(reaches)) = (self.goal, drawn.reaches) {
+            let percent = reaches * 100.0;
+            let goal = Rate(goal);
+            screen.field("goal", &format!("{goal} IOPS: reached in {percent:.0} % of the draws"));
+        }
+        screen.field("price", &total(&costs.price, "$", ""));
+        screen.field("power", &total(&costs.power, "", " W"));
+        if bill.server.is_some() {
+            screen.field("height", &total(&costs.height, "", " U"));
+        }
+        screen.field("rests on", &basis_words(&alone.inputs));
+        if let Some(learned) = &evidence.learned {
+            let of = if learned.pooled { ", few of its kind and all others" } else { "" };
+            let (rows, publishers) = (learned.rows, learned.publishers);
+            let words = format!("{rows} published results by {publishers} publishers, {class}{of}");
+            screen.field("interval", &words);
+        }
+        screen.field("uncorrected", &format!("{} IOPS by these figures alone", Rate(alone.iops)));
+        if let Some(words) = unsaid(bill.server.is_some(), bill.software.is_some(), true) {
+            screen.field("free", &words);
+        }
+        // The line before says so.
+        let said = |remark: &&String| !remark.starts_with("no software given");
+        let notes: Vec<String> = alone.remarks.iter().filter(said).cloned().collect();
+        screen
+            .text(&notes, "details: figures, parts and charts by --details; a page by --html FILE")
     }
 
     fn text(&self) -> Result<Text> {
@@ -201,6 +259,25 @@ fn summary(text: &mut Text, whole: &Whole) -> Result<()> {
         writeln!(text, "  limited by {}", limit.words())?;
     }
     draws(text, whole)
+}
+
+/// How many figures an answer rests on, and how many of these are only recalled.
+pub fn basis_words(inputs: &[Input]) -> String {
+    let (all, recalled) = (inputs.len(), recalled(inputs));
+    let kinds = rests_on(inputs);
+    let kinds = kinds.trim_start_matches("figures: ");
+    format!("{all} figures, {recalled} of them recalled ({kinds})")
+}
+
+/// What costs nothing in an answer because nobody said it; `None` if everything was said.
+pub fn unsaid(server: bool, software: bool, ports: bool) -> Option<String> {
+    let all = [
+        (server, "cores, lanes and bays (--server)"),
+        (software, "CPU time (--software)"),
+        (ports, "ports (--link)"),
+    ];
+    let free: Vec<&str> = all.iter().filter(|(said, _)| !said).map(|(_, words)| *words).collect();
+    (!free.is_empty()).then(|| format!("not given, so unlimited: {}", free.join(", ")))
 }
 
 /// What the draws say: what limited them, and how many reach the goal.

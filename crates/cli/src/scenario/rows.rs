@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::file::{FigureSource, Row, Scenario, Way};
+use super::print::number;
 
 /// Differences up to this need no words, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
@@ -16,6 +17,11 @@ const BUSY_PERCENT: f64 = 90.0;
 
 /// Less than this by the run itself is no evidence that it was limited by them, in percent of all.
 const OWN_PERCENT: f64 = 33.0;
+
+/// From this difference on the correction makes a figure worse, in points of a percent.
+const WORSE_PERCENT: f64 = 0.05;
+/// Start of the JSON pointers to a corrected answer of `plan`.
+const ANSWER: &str = "/answer/p50/";
 
 /// The step that asks `plan verify`.
 pub const VERIFY: &str = "verify";
@@ -65,6 +71,8 @@ pub struct Shown {
     pub figure: String,
     /// As published, where anything was.
     pub published: Option<f64>,
+    /// The figure that follows from the document's others, where the document has none itself.
+    pub derived: Option<f64>,
     /// Of the model.
     pub modelled: Option<f64>,
     /// What kind of figure the model's is: predicted, fitted, arithmetic, another reading.
@@ -192,11 +200,16 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let real = place.and_then(|place| figure(place, found));
     let (modelled_value, live_value) = (model.as_ref().map(|m| m.0), real.as_ref().map(|r| r.0));
     let live_held = live_value.map(|value| value * row.scale);
-    let error_percent = error(modelled_value, row.published);
-    let live_error_percent = error(live_held, row.published.or(modelled_value));
+    let document = row.published.or(row.derived);
+    let error_percent = error(modelled_value, document);
+    let live_error_percent = error(live_held, document.or(modelled_value));
     let mut words = Vec::new();
+    let worse = row.modelled.as_ref().filter(|_| modelled);
+    let worse = worse.and_then(|place| worse_by_correction(place, found, document, error_percent));
     if modelled && model.is_none() {
         words.push(format!("model: none: {}", no_model(row, found)));
+    } else if let Some(why) = worse {
+        words.push(format!("model: {why}"));
     } else if is_far(error_percent) {
         let why = if row.why.is_empty() { "not explained" } else { &row.why };
         words.push(format!("model: {why}"));
@@ -211,7 +224,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         None if live && row.live.is_none() => absent(row).map(|why| format!("live: none: {why}")),
         _ => None,
     });
-    if real.is_some() && row.published.is_none() && live_error_percent.is_some() {
+    if real.is_some() && document.is_none() && live_error_percent.is_some() {
         words.push("live: held against the model: nothing was published".to_owned());
     }
     if real.is_some()
@@ -226,19 +239,24 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     if real.is_some() && !row.given.is_empty() {
         words.push(format!("live: given: {}", row.given));
     }
-    let kind = model.as_ref().and_then(|(_, kind)| caution(kind)).map(str::to_owned);
+    let kind = model.as_ref().map(|(_, kind)| if row.fitted { "fitted" } else { kind.as_str() });
+    let kind = kind.and_then(caution).map(str::to_owned);
     let is_scaled = |_: &&(f64, String)| row.scale != 1.0;
     let scaled = real.as_ref().filter(is_scaled).map(|(_, origin)| {
         let error = live_error_percent.map_or_else(String::new, |error| format!(": {error:+.1} %"));
         format!("live: {origin}, held against it times {}{error}", row.scale)
     });
     let reason: Vec<String> = kind.into_iter().chain(scaled).chain(words.clone()).collect();
-    let (modelled, modelled_origin) = model.unzip();
+    let (modelled, mut modelled_origin) = model.unzip();
+    if row.fitted && modelled.is_some() {
+        modelled_origin = Some("fitted".to_owned());
+    }
     let (live, live_origin) = real.unzip();
     Shown {
         id: row.id.clone(),
         figure: row.figure.clone(),
         published: row.published,
+        derived: row.derived,
         modelled,
         modelled_origin,
         live,
@@ -268,6 +286,8 @@ fn caution(kind: &str) -> Option<&'static str> {
     match kind {
         "fitted" => Some("model: fitted to this figure, agreement proves nothing"),
         "arithmetic" => Some("model: arithmetic of the document's own numbers"),
+        "uncorrected" => Some("model: no published results of such a figure correct it"),
+        "bound" => Some("model: an upper bound, not a prediction"),
         _ => None,
     }
 }
@@ -337,7 +357,7 @@ fn explained(result: &Value) -> String {
 /// The word for a tag of `plan verify`.
 fn kind(tag: &str) -> String {
     match tag {
-        "PRED" => "predicted",
+        "PRED" => "uncorrected",
         "FIT" => "fitted",
         "ARITH" => "arithmetic",
         "ALT" => "another reading",
@@ -351,6 +371,32 @@ fn origin(result: &Value) -> &str {
     let of_run = || result.pointer("/cells/0/runs/0/origin");
     let origin = result.get("origin").or_else(of_run).and_then(Value::as_str);
     origin.unwrap_or("simulated")
+}
+
+/// Why the correction by published results makes a figure worse, if the network alone is nearer.
+fn worse_by_correction(
+    place: &FigureSource,
+    found: &Found,
+    document: Option<f64>,
+    error_percent: Option<f64>,
+) -> Option<String> {
+    let figure = place.at.strip_prefix(ANSWER)?;
+    let alone = FigureSource { at: format!("/uncorrected/{figure}"), ..place.clone() };
+    let (alone, _) = self::figure(&alone, found)?;
+    let (without, with) = (error(Some(alone), document)?, error_percent?);
+    if with.abs() < without.abs() + WORSE_PERCENT {
+        return None;
+    }
+    let answer = &found.results.get(place.step.as_deref()?)?["answer"];
+    let class = answer["class"].as_str()?.replace('-', " ");
+    let of = |key: &str| answer["evidence"][key].as_u64();
+    let (rows, publishers) = (of("rows")?, of("publishers")?);
+    Some(format!(
+        "the correction makes it worse: uncorrected {}, {without:+.1} %; the correction is the \
+         median of {rows} results by {publishers} publishers (class: {class}), and a founding \
+         document shows the best run of its publisher",
+        number(alone)
+    ))
 }
 
 /// A figure, and what kind it is.
@@ -371,6 +417,8 @@ fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
     let result = found.results.get(step)?;
     // `plan` calls its answers simulated, as results do that nobody measured.
     let origin = match result["answer"].is_object() {
+        true if place.at.starts_with("/uncorrected/") => "uncorrected",
+        true if place.at == "/bound_iops" => "bound",
         true => "predicted",
         false => origin(result),
     };
@@ -503,6 +551,39 @@ mod test {
             )]
         );
         assert_eq!(earlier("2026-01-02T00:00:00Z").len(), 2);
+    }
+
+    #[test]
+    fn a_row_that_the_correction_makes_worse_says_so_and_why() {
+        let answer = |corrected: f64, alone: f64| {
+            let result = json!({ "origin": "simulated", "uncorrected": { "iops": alone },
+                "answer": { "class": "host-bound", "p50": { "iops": corrected },
+                    "evidence": { "rows": 46, "publishers": 40 } } });
+            Found { results: [("s".to_owned(), result)].into(), ..Found::default() }
+        };
+        let row = row("modelled={ step='s', at='/answer/p50/iops' }");
+        let worse = shown(&row, &answer(83.0, 98.0), (true, false));
+        assert_eq!(worse.modelled_origin.as_deref(), Some("predicted"));
+        let [why] = &worse.words[..] else { panic!("{:?}", worse.words) };
+        assert!(why.contains("uncorrected 98, -2.0 %") && why.contains("46 results"), "{why}");
+        assert!(why.contains("class: host bound"), "{why}");
+        // A correction that helps needs no words, and one that is far off has the row's.
+        assert!(shown(&row, &answer(99.0, 120.0), (true, false)).words.is_empty());
+        assert_eq!(shown(&row, &answer(80.0, 70.0), (true, false)).words, ["model: so"]);
+        let fitted = Row { fitted: true, ..row };
+        let fitted = shown(&fitted, &answer(99.0, 120.0), (true, false));
+        assert_eq!(fitted.modelled_origin.as_deref(), Some("fitted"));
+        assert!(fitted.reason.contains("proves nothing"), "{}", fitted.reason);
+    }
+
+    #[test]
+    fn a_derived_figure_is_not_published_and_still_compared() {
+        let mut row = row(LIVE);
+        (row.published, row.derived) = (None, Some(100.0));
+        let shown = shown(&row, &found(9.8, 30.0), (false, true));
+        assert_eq!((shown.published, shown.derived), (None, Some(100.0)));
+        assert!((shown.live_error_percent.unwrap() + 2.0).abs() < 1e-9);
+        assert!(!shown.words.iter().any(|words| words.contains("nothing was published")));
     }
 
     #[test]
