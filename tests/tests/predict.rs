@@ -183,6 +183,54 @@ fn alternatives_stand_beside_each_other_for_the_same_money_and_the_same_iops() {
     }
 }
 
+/// Answers of all forms are one screen of 24 lines and 80 columns.
+#[test]
+fn an_answer_is_a_screen() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let search = "plan --goal 1M --size 4k --read 70 --draws 10";
+    let sizing = "plan --goal 5M --hosts 8 --replicas 2 --down-hosts 1 --capacity 200TB \
+        --growth 20 --years 3 --server m50cyp --draws 10";
+    for args in [
+        "plan intel-ssd --draws 10",
+        "plan thirdio-fc --draws 10 --goal 2M",
+        "plan 980-pro-1000 --read 0 --flush 1 --draws 10",
+        "plan --compare iodrive-duo sas-16 --money 20K --draws 10",
+        "plan --compare pm9a3-960 pm9a3-1920 980-pro-1000 870-evo cd6 x25-m --read 50 --draws 10",
+        search,
+        sizing,
+        "plan --goal 1G --draws 10",
+    ] {
+        let done = run(args);
+        assert!(matches!(done.code, Some(0 | 4)), "{args}: {done:?}");
+        let lines: Vec<&str> = done.stdout.lines().collect();
+        assert!((4..=24).contains(&lines.len()), "{args}: {}", done.stdout);
+        let wide = lines.iter().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{args}");
+        for word in ["IOPS", "recalled", "price"] {
+            let said = done.stdout.contains(word) || args.contains("1G");
+            assert!(said, "{args}: no {word} in {}", done.stdout);
+        }
+    }
+    let refused = run(&format!("{search} --why")).ok().stdout;
+    assert!(refused.contains("drives hang on an adapter"), "{refused}");
+    let sized = run(&format!("{sizing} --json")).ok().json();
+    let limits: Vec<&str> =
+        sized["found"].as_array().unwrap().iter().filter_map(|one| one["limit"].as_str()).collect();
+    assert!(limits.contains(&"capacity"), "small drives need more for 200 TB: {limits:?}");
+    let several = run("plan --compare p5800x 980-pro-1000");
+    assert_eq!(several.code, Some(2), "{several:?}");
+    assert!(several.stderr.contains("choose a capacity, p5800x-800, p5800x-1600"), "{several:?}");
+    // A drive is the same next to others as alone.
+    let alone = run("plan 980-pro-1000 --draws 10 --json").ok().json();
+    let both = run("plan --compare 980-pro-1000 cd6 --draws 10 --json").ok().json();
+    let all = both["comparison"]["alternatives"].as_array().unwrap();
+    let one = all.iter().find(|one| one["name"] == "1 x 980-pro-1000").unwrap();
+    assert_eq!(one["one"]["iops"], alone["prediction"]["iops"]);
+    assert_eq!(one["one"]["range"], alone["prediction"]["range"]);
+}
+
 #[test]
 fn the_error_table_passes() {
     let Some(done) = drumfire("plan verify --json") else { return };

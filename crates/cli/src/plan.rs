@@ -178,27 +178,12 @@ pub fn main(args: &Args) -> Result<Exit> {
     let typed = typed::typed();
     if !args.compare.is_empty() {
         Form::Compare.check(&typed)?;
-        let bills = args.compare.iter().map(|file| side(&args.system, file, &catalogue));
-        let bills = bills.collect::<Result<Vec<_>>>()?;
-        if let Some(bill) = bills.iter().find(|bill| !bill.setup.streams.is_empty()) {
-            let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
-            return Err(UsageError(why).into());
-        }
-        return compared::compared(args, (money, goal), &bills);
+        return compared::compared(args, (money, goal), &sides(args, &catalogue)?);
     }
     let named = args.bill.as_deref().map(|file| drive_named(file, &catalogue));
     let named = named.transpose()?.flatten();
-    let arrives = args.around.rate.is_some();
     if let Some(drive) = named.or(args.system.drive.clone()) {
-        let form = if arrives { Form::DriveArriving } else { Form::Drive };
-        // A drive that is named without its flag is no bill.
-        let typed: Vec<String> = typed.into_iter().filter(|name| name != "bill").collect();
-        form.check(&typed)?;
-        let system = Flagged { drive: Some(drive), ..args.system.clone() };
-        let mut bill = bill(&system, catalogue)?;
-        args.around.put(&mut bill, &args.sizing)?;
-        bill.check().map_err(|(_, reason)| UsageError(reason))?;
-        return answered(args, goal, &bill);
+        return answered(args, goal, &drive_bill(args, drive, typed, catalogue)?);
     }
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
@@ -231,9 +216,9 @@ pub fn main(args: &Args) -> Result<Exit> {
         }
         (Some(file), _) => {
             let bill = read_bill(file, &catalogue)?;
-            let form = match (bill.setup.streams.is_empty(), arrives) {
-                (false, false) => Form::Streams,
-                (_, true) => Form::BillArriving,
+            let form = match (bill.setup.streams.is_empty(), args.around.rate.is_some()) {
+                (false, _) => Form::Streams,
+                (true, true) => Form::BillArriving,
                 (true, false) => Form::Bill,
             };
             form.check(&typed)?;
@@ -245,10 +230,6 @@ pub fn main(args: &Args) -> Result<Exit> {
 /// What a bill does with what is in flight, or with what arrives.
 fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     match amount("--rate", &args.around.rate, Dimension::RATE, (1e-3, 1e12))? {
-        Some(_) if !bill.setup.streams.is_empty() => {
-            let why = "--rate: not available for a bill with [[stream]]";
-            Err(UsageError(why.to_owned()).into())
-        }
         Some(rate) => arriving::arriving(args, rate, bill),
         None if !bill.setup.streams.is_empty() => streams::streams(args, bill),
         None => predicted::predicted(args, goal, bill),
@@ -358,6 +339,35 @@ fn drive_named(file: &Path, catalogue: &Catalogue) -> Result<Option<String>, Usa
         Err(error) if !error.capacities.is_empty() => Err(UsageError(error.to_string())),
         _ => Ok(None),
     }
+}
+
+/// The bill of a drive with what the flags put around it.
+fn drive_bill(
+    args: &Args,
+    drive: String,
+    mut typed: Vec<String>,
+    catalogue: Catalogue,
+) -> Result<Bill> {
+    let arrives = args.around.rate.is_some();
+    // A drive that is named without its flag is no bill.
+    typed.retain(|name| name != "bill");
+    if arrives { Form::DriveArriving } else { Form::Drive }.check(&typed)?;
+    let system = Flagged { drive: Some(drive), ..args.system.clone() };
+    let mut bill = bill(&system, catalogue)?;
+    args.around.put(&mut bill, &args.sizing)?;
+    bill.check().map_err(|(_, reason)| UsageError(reason))?;
+    Ok(bill)
+}
+
+/// All sides of a comparison.
+fn sides(args: &Args, catalogue: &Catalogue) -> Result<Vec<Bill>> {
+    let bills = args.compare.iter().map(|file| side(&args.system, file, catalogue));
+    let bills = bills.collect::<Result<Vec<_>>>()?;
+    if let Some(bill) = bills.iter().find(|bill| !bill.setup.streams.is_empty()) {
+        let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
+        return Err(UsageError(why).into());
+    }
+    Ok(bills)
 }
 
 /// A side of a comparison: a bill, or a drive of the catalogue with the work of the flags.

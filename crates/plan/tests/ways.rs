@@ -134,46 +134,58 @@ fn drawn_bills_have_one_answer_by_every_way() {
             let all = alternative.all.as_ref().unwrap();
             assert_eq!(printed(all.iops, all.range), right, "{said}: --compare");
         }
-        let goal = Goal {
-            iops: found.iops,
-            confident: false,
-            draws: DRAWS,
-            work: one.work,
-            server: one.server(),
-            software: one.software(),
-            adapter: one.adapters.map(|_| ADAPTER.to_owned()),
-            price_max: None,
-            power_max: None,
-            year: None,
-            interface: None,
-        };
-        // Some servers hold fewer adapters than were drawn; a search then has other cards.
-        if let Some(best) = search(&goal, &catalogue).candidates.first() {
-            searched += 1;
-            same += usize::from((best.drives, best.cards) == (one.drives, cards));
-            let bill = one.flags(best.drives, best.cards, &catalogue);
-            let bought = Answer::of(&bill, DRAWS.0, DRAWS.1).unwrap();
-            let by_search = printed(best.iops, best.range);
-            assert_eq!(printed(bought.iops, bought.range), by_search, "{said}: --goal");
-            assert!(bought.iops >= goal.iops * REACHED, "{said}: a buyer misses his goal");
-            if (best.drives, best.cards) == (one.drives, cards) {
+        match by_searches(&one, found.iops, &catalogue, &said) {
+            Some((best, by_search)) if best == (one.drives, cards) => {
+                (searched, same) = (searched + 1, same + 1);
                 assert_eq!(by_search, right, "{said}: --goal");
             }
-        }
-        let need = Need {
-            draws: DRAWS,
-            drives_max: one.drives,
-            server: one.server(),
-            software: one.software(),
-            adapter: goal.adapter.clone(),
-            ..Need::rate(found.iops, one.work)
-        };
-        if let Some(best) = size(&need, &catalogue).found.first() {
-            let bill = one.flags(best.drives, best.cards, &catalogue);
-            let by_size = printed(best.iops, best.range);
-            assert_eq!(answer(&bill), Some(by_size), "{said}: --goal --hosts");
+            found => searched += usize::from(found.is_some()),
         }
     }
     assert!(searched > BILLS * 3 / 4, "a search finds most of the {answered}: {searched}");
     assert!(same > BILLS / 4, "many are the drawn system itself: {same} of {searched}");
+}
+
+/// What searches for a rate find: drives and cards of the first, and its printed answer.
+fn by_searches(
+    one: &Drawn,
+    iops: f64,
+    catalogue: &Catalogue,
+    said: &str,
+) -> Option<((u32, u32), String)> {
+    let adapter = one.adapters.map(|_| ADAPTER.to_owned());
+    let goal = Goal {
+        iops,
+        confident: false,
+        draws: DRAWS,
+        work: one.work,
+        server: one.server(),
+        software: one.software(),
+        adapter: adapter.clone(),
+        price_max: None,
+        power_max: None,
+        year: None,
+        interface: None,
+    };
+    let need = Need {
+        draws: DRAWS,
+        drives_max: one.drives,
+        server: one.server(),
+        software: one.software(),
+        adapter,
+        ..Need::rate(iops, one.work)
+    };
+    if let Some(best) = size(&need, catalogue).found.first() {
+        let bill = one.flags(best.drives, best.cards, catalogue);
+        let by_size = printed(best.iops, best.range);
+        assert_eq!(answer(&bill), Some(by_size), "{said}: --goal --hosts");
+    }
+    let candidates = search(&goal, catalogue).candidates;
+    let best = candidates.first()?;
+    let bill = one.flags(best.drives, best.cards, catalogue);
+    let bought = Answer::of(&bill, DRAWS.0, DRAWS.1).unwrap();
+    let by_search = printed(best.iops, best.range);
+    assert_eq!(printed(bought.iops, bought.range), by_search, "{said}: --goal");
+    assert!(bought.iops >= iops * REACHED, "{said}: a buyer misses his goal");
+    Some(((best.drives, best.cards), by_search))
 }

@@ -3,12 +3,12 @@
 use anyhow::Result;
 use block::{Rate, Text};
 use plan::answer::{Answer, Range};
-use plan::bill::{Bill, Work};
+use plan::bill::Bill;
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
 use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, waterfall, what_if};
 use plan::system::{Input, recalled, rests_on};
-use report::span;
+use report::{bytes_per_second, span};
 use serde_json::json;
 
 use super::screen::Screen;
@@ -119,6 +119,16 @@ impl Whole<'_> {
 
     /// The answer on one screen.
     fn screen(&self) -> Text {
+        // The line "free" says so.
+        let said = |remark: &&String| !remark.starts_with("no software given");
+        let notes = self.found.uncorrected.remarks.iter().filter(said);
+        let notes: Vec<String> = notes.cloned().collect();
+        self.head()
+            .text(&notes, "details: figures, parts and charts by --details; a page by --html FILE")
+    }
+
+    /// The answer without notes.
+    fn head(&self) -> Screen {
         let Whole { bill, found, drawn, costs, .. } = self;
         let (evidence, alone) = (&found.evidence, &found.uncorrected);
         let reads = percent(bill.work.read_share);
@@ -136,7 +146,7 @@ impl Whole<'_> {
             format!(", p10 {}, p90 {}", at(short), at(long))
         });
         screen.field("latency", &format!("{} on average{ends}", at(found.latency_s)));
-        screen.field("bandwidth", &format!("{}B/s", Rate(found.bytes_per_s)));
+        screen.field("bandwidth", &bytes_per_second(found.bytes_per_s));
         if let Some(limit) = &self.limit {
             screen.field("limited by", &limit.words());
         }
@@ -165,17 +175,26 @@ impl Whole<'_> {
         if let Some(words) = unsaid(bill.server.is_some(), bill.software.is_some(), true) {
             screen.field("free", &words);
         }
-        // The line before says so.
-        let said = |remark: &&String| !remark.starts_with("no software given");
-        let notes: Vec<String> = alone.remarks.iter().filter(said).cloned().collect();
         screen
-            .text(&notes, "details: figures, parts and charts by --details; a page by --html FILE")
     }
 
+    /// Everything.
     fn text(&self) -> Result<Text> {
-        let mut text = Text::new();
-        summary(&mut text, self)?;
-        writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(self.most))?;
+        let mut text = self.head().all();
+        if let Some(used) = self.found.uncorrected.processor {
+            let of = match self.bill.unused_cores() {
+                Some(jobs) => format!("the cores of {jobs} jobs"),
+                None => "all cores".to_owned(),
+            };
+            writeln!(text, "  processor   {:.1} % of {of}, uncorrected", used * 100.0)?;
+        }
+        let Chance { iops, draws, seed, limits, .. } = &self.drawn;
+        let (p10, p90) = (Rate(iops.p10), Rate(iops.p90));
+        writeln!(text, "  draws       p10 {p10}, p90 {p90} of {draws}, seed {seed}, uncorrected")?;
+        let limits: Vec<String> =
+            limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
+        writeln!(text, "  in draws    {}", limits.join(", "))?;
+        writeln!(text, "  bound       {} IOPS, whatever the distributions", Rate(self.most))?;
         for chart in [
             charts::falls(&self.falls, &self.drawn),
             charts::busy(&self.found.uncorrected),
@@ -187,78 +206,6 @@ impl Whole<'_> {
         basis(&mut text, self.bill, &self.found.uncorrected)?;
         Ok(text)
     }
-}
-
-fn summary(text: &mut Text, whole: &Whole) -> Result<()> {
-    let Whole { bill, found, drawn, .. } = whole;
-    let (evidence, alone) = (&found.evidence, &found.uncorrected);
-    let Work { size_bytes, read_share, .. } = bill.work;
-    let reads = percent(read_share);
-    writeln!(
-        text,
-        "{}: {size_bytes} B, {reads} % reads, {}; predicted",
-        bill.name,
-        bill.in_flight()
-    )?;
-    let micros = |seconds: f64| seconds * 1e6;
-    let class = evidence.class.title();
-    match found.range.zip(found.latency_range()) {
-        Some((Range { p10, p90 }, (short, long))) => {
-            let (p10, p90) = (Rate(p10), Rate(p90));
-            writeln!(text, "  IOPS       {}, p10 {p10}, p90 {p90}", Rate(found.iops))?;
-            writeln!(
-                text,
-                "  latency    {:.1} us on average, p10 {:.1}, p90 {:.1}; percentiles of I/Os need \
-                 a calibrated device",
-                micros(found.latency_s),
-                micros(short),
-                micros(long)
-            )?;
-        }
-        None => {
-            writeln!(
-                text,
-                "  IOPS       {}; no evidence for this class: {class}",
-                Rate(found.iops)
-            )?;
-            writeln!(
-                text,
-                "  latency    {:.1} us on average; percentiles of I/Os need a calibrated device",
-                micros(found.latency_s)
-            )?;
-        }
-    }
-    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s))?;
-    if let Some(learned) = &evidence.learned {
-        let of = if learned.pooled { "its kind, few, and of all others" } else { "its kind" };
-        writeln!(
-            text,
-            "  evidence   {class}: {} published results by {} publishers, of {of}",
-            learned.rows, learned.publishers
-        )?;
-    }
-    writeln!(
-        text,
-        "  uncorrected {} IOPS by the parts' figures alone, {} to {} in eight of ten draws ({}, \
-         seed {})",
-        Rate(alone.iops),
-        Rate(drawn.iops.p10.min(alone.iops)),
-        Rate(drawn.iops.p90.max(alone.iops)),
-        drawn.draws,
-        drawn.seed
-    )?;
-    if let Some(used) = alone.processor {
-        let of = match bill.unused_cores() {
-            Some(jobs) => format!("the cores of {jobs} jobs"),
-            None => "all cores".to_owned(),
-        };
-        writeln!(text, "  processor  {:.1} % of {of}", used * 100.0)?;
-    }
-    writeln!(text, "  rests on   {}", rests_on(&alone.inputs))?;
-    if let Some(limit) = &whole.limit {
-        writeln!(text, "  limited by {}", limit.words())?;
-    }
-    draws(text, whole)
 }
 
 /// How many figures an answer rests on, and how many of these are only recalled.
@@ -278,22 +225,6 @@ pub fn unsaid(server: bool, software: bool, ports: bool) -> Option<String> {
     ];
     let free: Vec<&str> = all.iter().filter(|(said, _)| !said).map(|(_, words)| *words).collect();
     (!free.is_empty()).then(|| format!("not given, so unlimited: {}", free.join(", ")))
-}
-
-/// What the draws say: what limited them, and how many reach the goal.
-fn draws(text: &mut Text, Whole { drawn, goal, .. }: &Whole) -> Result<()> {
-    let limits: Vec<String> =
-        drawn.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
-    writeln!(text, "  in draws   {}", limits.join(", "))?;
-    if let (Some(goal), Some(reaches)) = (goal, drawn.reaches) {
-        let percent = reaches * 100.0;
-        writeln!(
-            text,
-            "  goal       {} IOPS: reached in {percent:.0} % of the samples",
-            Rate(*goal)
-        )?;
-    }
-    Ok(())
 }
 
 fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> {

@@ -32,6 +32,13 @@ impl Screen {
         self.lines.push(row.trim_end().chars().take(WIDTH).collect());
     }
 
+    /// All lines, and no more.
+    pub fn all(self) -> Text {
+        let mut text = Text::new();
+        self.lines.iter().for_each(|line| text.line(line));
+        text
+    }
+
     /// The text: as many notes as there is room for, and `last` at the end.
     pub fn text(mut self, notes: &[String], last: &str) -> Text {
         let last = wrapped(last, "", "");

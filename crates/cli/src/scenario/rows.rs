@@ -204,16 +204,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let error_percent = error(modelled_value, document);
     let live_error_percent = error(live_held, document.or(modelled_value));
     let mut words = Vec::new();
-    let worse = row.modelled.as_ref().filter(|_| modelled);
-    let worse = worse.and_then(|place| worse_by_correction(place, found, document, error_percent));
-    if modelled && model.is_none() {
-        words.push(format!("model: none: {}", no_model(row, found)));
-    } else if let Some(why) = worse {
-        words.push(format!("model: {why}"));
-    } else if is_far(error_percent) {
-        let why = if row.why.is_empty() { "not explained" } else { &row.why };
-        words.push(format!("model: {why}"));
-    }
+    words.extend(of_model(row, found, error_percent).filter(|_| modelled));
     let apart = error(live_held, modelled_value);
     words.extend(match place {
         Some(place) if real.is_none() => Some(format!("live: none: {}", no_live(place, found))),
@@ -269,6 +260,20 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         words,
         reason: reason.join("; "),
     }
+}
+
+/// Why the model has no figure, or another one than the document.
+fn of_model(row: &Row, found: &Found, error_percent: Option<f64>) -> Option<String> {
+    let place = row.modelled.as_ref();
+    let document = row.published.or(row.derived);
+    if place.and_then(|place| figure(place, found)).is_none() {
+        return Some(format!("model: none: {}", no_model(row, found)));
+    }
+    if let Some(why) = worse_by_correction(place?, found, document, error_percent) {
+        return Some(format!("model: {why}"));
+    }
+    let why = if row.why.is_empty() { "not explained" } else { &row.why };
+    is_far(error_percent).then(|| format!("model: {why}"))
 }
 
 /// Relative difference in percent; 0 if it is only rounding.
