@@ -201,7 +201,8 @@ pub fn main(args: &Args) -> Result<Exit> {
     match (&args.bill, goal) {
         (None, Some(goal)) => {
             let sized = args.sizing.asked();
-            if sized { Form::Sizing } else { Form::Search }.check(&typed)?;
+            let form = if sized { Form::Sizing } else { Form::Search };
+            form.check(&typed)?;
             let price = amount("--price-max", &args.price_max, Dimension::MONEY, (1e-3, 1e15))?;
             let power = amount("--power-max", &args.power_max, Dimension::POWER, (1e-3, 1e15))?;
             match sized {
@@ -348,10 +349,10 @@ fn drive_bill(
     mut typed: Vec<String>,
     catalogue: Catalogue,
 ) -> Result<Bill> {
-    let arrives = args.around.rate.is_some();
+    let form = if args.around.rate.is_some() { Form::DriveArriving } else { Form::Drive };
     // A drive that is named without its flag is no bill.
     typed.retain(|name| name != "bill");
-    if arrives { Form::DriveArriving } else { Form::Drive }.check(&typed)?;
+    form.check(&typed)?;
     let system = Flagged { drive: Some(drive), ..args.system.clone() };
     let mut bill = bill(&system, catalogue)?;
     args.around.put(&mut bill, &args.sizing)?;

@@ -40,7 +40,7 @@ const FLAGGED: &[Form] = &[Drive, DriveArriving, Search, Sizing];
 const FILES: &[Form] = &[Profile, Bill, Streams, BillArriving];
 
 /// Each flag with the forms that use it.
-const FLAGS: [(&str, &[Form]); 54] = [
+static FLAGS: [(&str, &[Form]); 54] = [
     ("bill", FILES),
     ("compare", &[Compare]),
     ("money", &[Compare]),
