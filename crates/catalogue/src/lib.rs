@@ -185,7 +185,10 @@ fn resembling<'a>(lower: &str, parts: impl Iterator<Item = &'a Part>) -> Vec<Str
 
 /// No part has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no part is called '{name}'{}; `drumfire catalogue list` names all", hint(.near, .capacities))]
+#[error(
+    "no part is called '{name}'{}; `drumfire catalogue list` names all",
+    hint(.near, .capacities)
+)]
 pub struct UnknownPart {
     /// What was asked for.
     pub name: String,

@@ -51,8 +51,8 @@ pub struct Args {
     /// `calibrate` writes it (then --drives is how many).
     #[arg(value_name = "BILL.toml", conflicts_with_all = PARTS)]
     pub bill: Option<PathBuf>,
-    /// Bills, or drives of the catalogue, to compare: one system of each, or as many as --money buys
-    /// or --goal needs.
+    /// Bills, or drives of the catalogue, to compare: one system of each, or as many as --money
+    /// buys or --goal needs.
     #[arg(long, value_name = "BILL.toml", num_args = 2..=16, conflicts_with = "bill")]
     #[arg(conflicts_with_all = SYSTEM)]
     pub compare: Vec<PathBuf>,
