@@ -73,7 +73,7 @@ fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {
     }
     let rest = found.candidates.get(1..).unwrap_or_default();
     if !rest.is_empty() {
-        screen.row("  others              number   IOPS    p10    p90 limit       price  power");
+        screen.row("  others              number   IOPS    p10    p90 limit       price    power");
     }
     for c in rest.iter().take(SHOWN) {
         let end = |end: Option<f64>| end.map_or("-".to_owned(), |rate| Rate(rate).to_string());
