@@ -74,6 +74,7 @@ mod owners;
 mod pages;
 mod parts;
 mod pipes;
+mod plan_flags;
 mod planted;
 mod predict;
 mod qemu;

@@ -80,10 +80,14 @@ fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
     let iops = |line: &str| {
         let done = run(line).ok();
         let found: Value = serde_json::from_str(&done.stdout).unwrap();
-        found["prediction"]["iops"].as_f64().unwrap()
+        found["uncorrected"]["iops"].as_f64().unwrap()
     };
-    let planned = iops("plan micron-9200 --outstanding 1 --json");
-    assert_eq!(planned, iops("plan drive.toml --outstanding 1 --json"));
+    let planned = iops("plan drive.toml --outstanding 1 --json");
+    // A drive that is named is the same as one of a flag.
+    let answer = |line: &str| run(line).ok().json()["answer"].clone();
+    let named = answer("plan micron-9200 --outstanding 1 --json");
+    assert_eq!(named, answer("plan --drive micron-9200 --outstanding 1 --json"));
+    assert!(named["p50"]["iops"].is_number(), "{named}");
     // 92 us of a lone read.
     assert!((planned * 92e-6 - 1.0).abs() < 0.02, "{planned}");
     let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --seconds 1 --out r";
@@ -105,7 +109,10 @@ fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
     let Some(first) = drumfire(bill) else { return };
     let document: Value = serde_json::from_str(&first.ok().stdout).unwrap();
     let iops = document["prediction"]["iops"].as_f64().unwrap();
-    assert!((970e3..985e3).contains(&iops), "{iops}");
+    let alone = document["uncorrected"]["iops"].as_f64().unwrap();
+    assert!((970e3..985e3).contains(&alone), "{alone}");
+    assert_eq!(document["answer"]["p50"]["iops"], document["prediction"]["iops"]);
+    assert!(iops < alone, "published arrays do less than their ratings: {iops} of {alone}");
     let again = drumfire(bill).unwrap().ok();
     assert_eq!(serde_json::from_str::<Value>(&again.stdout).unwrap(), document);
     let missed = drumfire(&format!("{bill} --goal 1.2M")).unwrap();
@@ -158,7 +165,9 @@ fn alternatives_stand_beside_each_other_for_the_same_money_and_the_same_iops() {
     assert!(page.contains("<svg role=\"img\"") && page.contains("sata &lt;b&gt;"), "{page}");
     assert!(!page.contains("<b>") && !page.contains("http:") && !page.contains("NaN"), "{page}");
     let text = run(&format!("{compare} --goal 1M")).ok().stdout;
-    assert!(text.contains("for 8 systems") && text.contains("for 2 systems"), "{text}");
+    assert!(text.contains("sata <b> (9 systems)") && text.contains("(2 systems)"), "{text}");
+    let details = run(&format!("{compare} --goal 1M --details")).ok().stdout;
+    assert!(details.contains("for 9 systems") && details.contains("rests on"), "{details}");
     assert_eq!(run(&format!("{compare} --money 100")).code, Some(0), "no price, no verdict");
     assert_eq!(run("plan --compare sata.toml optane.toml --money 100").code, Some(4));
     for (args, word) in [
@@ -172,6 +181,54 @@ fn alternatives_stand_beside_each_other_for_the_same_money_and_the_same_iops() {
         assert_eq!(done.code, Some(2), "{args}: {done:?}");
         assert!(done.stderr.contains(word), "`{word}` in {done:?}");
     }
+}
+
+/// Answers of all forms are one screen of 24 lines and 80 columns.
+#[test]
+fn an_answer_is_a_screen() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let search = "plan --goal 1M --size 4k --read 70 --draws 10";
+    let sizing = "plan --goal 5M --hosts 8 --replicas 2 --down-hosts 1 --capacity 200TB \
+        --growth 20 --years 3 --server m50cyp --draws 10";
+    for args in [
+        "plan intel-ssd --draws 10",
+        "plan thirdio-fc --draws 10 --goal 2M",
+        "plan 980-pro-1000 --read 0 --flush 1 --draws 10",
+        "plan --compare iodrive-duo sas-16 --money 20K --draws 10",
+        "plan --compare pm9a3-960 pm9a3-1920 980-pro-1000 870-evo cd6 x25-m --read 50 --draws 10",
+        search,
+        sizing,
+        "plan --goal 1G --draws 10",
+    ] {
+        let done = run(args);
+        assert!(matches!(done.code, Some(0 | 4)), "{args}: {done:?}");
+        let lines: Vec<&str> = done.stdout.lines().collect();
+        assert!((4..=24).contains(&lines.len()), "{args}: {}", done.stdout);
+        let wide = lines.iter().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None, "{args}");
+        for word in ["IOPS", "recalled", "price"] {
+            let said = done.stdout.contains(word) || args.contains("1G");
+            assert!(said, "{args}: no {word} in {}", done.stdout);
+        }
+    }
+    let refused = run(&format!("{search} --why")).ok().stdout;
+    assert!(refused.contains("drives hang on an adapter"), "{refused}");
+    let sized = run(&format!("{sizing} --json")).ok().json();
+    let limits: Vec<&str> =
+        sized["found"].as_array().unwrap().iter().filter_map(|one| one["limit"].as_str()).collect();
+    assert!(limits.contains(&"capacity"), "small drives need more for 200 TB: {limits:?}");
+    let several = run("plan --compare p5800x 980-pro-1000");
+    assert_eq!(several.code, Some(2), "{several:?}");
+    assert!(several.stderr.contains("choose a capacity, p5800x-800, p5800x-1600"), "{several:?}");
+    // A drive is the same next to others as alone.
+    let alone = run("plan 980-pro-1000 --draws 10 --json").ok().json();
+    let both = run("plan --compare 980-pro-1000 cd6 --draws 10 --json").ok().json();
+    let all = both["comparison"]["alternatives"].as_array().unwrap();
+    let one = all.iter().find(|one| one["name"] == "1 x 980-pro-1000").unwrap();
+    assert_eq!(one["one"]["iops"], alone["prediction"]["iops"]);
+    assert_eq!(one["one"]["range"], alone["prediction"]["range"]);
 }
 
 #[test]
@@ -351,7 +408,7 @@ fn hosts_are_sized_with_one_of_them_down() {
     let prices = "source = 'a quote'\ndate = '2026-11-20'\n[price]\npm1743 = 1000\n";
     std::fs::write(folder.path().join("prices.toml"), prices).unwrap();
     let sizing = "plan --goal 30M --hosts 9 --replicas 2 --down-hosts 1 --server m50cyp \
-        --outstanding 128 --prices prices.toml";
+        --outstanding 128 --prices prices.toml --details";
     let text = run(sizing).ok().stdout;
     let line = text.lines().find(|line| line.contains(" pm1743 ")).unwrap();
     // Four lanes of generation 4 carry 1.44 million of each; one host must remain.
@@ -361,7 +418,7 @@ fn hosts_are_sized_with_one_of_them_down() {
     let old = run(&format!("{sizing} --year 2010")).stdout;
     assert!(old.contains("x25-m") && !old.contains(" pm1743 "), "{old}");
     for (more, why) in [
-        ("--down-hosts 3", "hosts down loses data: 1 may fail"),
+        ("--down-hosts 3", "hosts down lose data: of 2 copies 1 may fail"),
         ("--year soon", "--year: 'soon'"),
         ("--price pm1743", "a part and dollars"),
         ("--price nosuch=1", "no part is called"),

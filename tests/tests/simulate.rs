@@ -66,7 +66,7 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
     assert!(error.as_f64().unwrap() < 2.0, "{swept}");
     let of = |profile: &str| {
         let done = run(&format!("plan {profile} --size 16k --outstanding 32 --json"));
-        json(&done.ok().stdout)["prediction"]["iops"].as_f64().unwrap()
+        json(&done.ok().stdout)["uncorrected"]["iops"].as_f64().unwrap()
     };
     let (known, found) = (of("known.toml"), of("fitted.toml"));
     assert!((found / known - 1.0).abs() < 0.03, "{found} for {known}");
@@ -83,14 +83,16 @@ fn what_is_not_calibrated_says_so_and_what_is_wrong_is_refused() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    folder.file("known.toml", KNOWN.as_bytes());
     let done = run("simulate x25-m --size 4k --seconds 0.5 --ramp 0.1").ok();
+    assert!(done.stdout.contains("uncorrected: the network of the parts alone"), "{done:?}");
     assert!(done.stdout.contains("not calibrated"), "{}", done.stdout);
     for (args, says) in [
         ("simulate nothing.toml", "nothing.toml"),
         ("simulate x25-m --drives 0", "1 to 2048"),
         ("run delay:nothing(ram:1m)", "profile nothing"),
         ("calibrate . --out x.toml", "no result.json"),
-        ("plan x25-m --html x.html", "x25-m is a profile: a page needs a bill"),
+        ("plan known.toml --html x.html", "--html: not used by a profile"),
     ] {
         let done = run(args);
         assert!(matches!(done.code, Some(1 | 2)), "{args}: {done:?}");

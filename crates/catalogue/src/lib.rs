@@ -112,18 +112,38 @@ impl Catalogue {
         prices::set(self, part, dollars)
     }
 
-    /// Returns the part with this id or alias, ignoring case.
+    /// The part of this id or alias, whatever its case, or the drive of this name if the catalogue
+    /// has one capacity of it.
     ///
     /// # Errors
     ///
-    /// [`UnknownPart`], with similar ids.
+    /// [`UnknownPart`], with the capacities of the drive, or with names that resemble it.
     pub fn part(&self, name: &str) -> Result<&Part, UnknownPart> {
         let lower = name.trim().to_lowercase();
         let same = |other: &String| other.to_lowercase() == lower;
         let found = self.parts.values().find(|p| same(&p.id) || p.aliases.iter().any(same));
-        found
-            .map(|part| &**part)
-            .ok_or_else(|| UnknownPart { name: name.to_owned(), near: self.near(&lower) })
+        if let Some(part) = found {
+            return Ok(part);
+        }
+        let capacities = self.capacities(&lower);
+        if let [one] = capacities[..] {
+            return Ok(one);
+        }
+        let capacities = capacities.into_iter().map(|part| part.id.clone()).collect();
+        Err(UnknownPart { name: name.to_owned(), near: self.near(&lower), capacities })
+    }
+
+    /// The drives whose id is a name in lower case and a capacity, the smallest first:
+    /// `980-pro-1000` of `980-pro`.
+    fn capacities(&self, lower: &str) -> Vec<&Part> {
+        let capacity = |part: &Part| -> Option<u64> {
+            part.id.strip_prefix(lower)?.strip_prefix('-')?.parse().ok()
+        };
+        let drives = self.parts.values().filter(|part| part.class == Class::Drive);
+        let mut found: Vec<(u64, &Part)> =
+            drives.filter_map(|part| Some((capacity(part)?, &**part))).collect();
+        found.sort_unstable_by_key(|(capacity, _)| *capacity);
+        found.into_iter().map(|(_, part)| part).collect()
     }
 
     /// Returns the ids of parts similar to a name, at most five.
@@ -165,16 +185,25 @@ fn resembling<'a>(lower: &str, parts: impl Iterator<Item = &'a Part>) -> Vec<Str
 
 /// Error of a lookup: no part has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no part is called '{name}'{}; `drumfire catalogue list` names all", hint(.near))]
+#[error(
+    "no part is called '{name}'{}; `drumfire catalogue list` names all",
+    hint(.near, .capacities)
+)]
 pub struct UnknownPart {
     /// Name looked up.
     pub name: String,
     /// Ids similar to the name.
     pub near: Vec<String>,
+    /// Ids of the drive of this name, one for each capacity: none, or two at least.
+    pub capacities: Vec<String>,
 }
 
-fn hint(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!(", but {} are known", near.join(", ")) }
+fn hint(near: &[String], capacities: &[String]) -> String {
+    match (near, capacities) {
+        (_, [_, ..]) => format!(": choose a capacity, {}", capacities.join(", ")),
+        ([], []) => String::new(),
+        (near, []) => format!(", but {} are known", near.join(", ")),
+    }
 }
 
 #[cfg(test)]

@@ -56,27 +56,45 @@ pub fn main(args: &Args) -> Result<Exit> {
         database.check().map_err(|why| UsageError(format!("--clients: {why}")))?;
     }
     let watch = Watch { warmup_s: args.ramp, seconds: args.seconds, seed: args.seed };
-    let mut rows = Vec::new();
+    let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for name in &args.drives {
-        let System::Profile(drive) = simulate::read(name, &[])? else {
-            let why = format!(
-                "{name} is a bill of material, not a profile: name the profile of \
-                a drive"
-            );
-            return Err(UsageError(why).into());
-        };
-        simulate::usable(&drive, args.anyway)?;
-        let found = database
-            .on(&drive, watch)
-            .map_err(|error| UsageError(format!("{}: {error}", drive.name)))?;
-        rows.push((drive, found));
+        match row(&database, name, watch, args.anyway) {
+            Ok(found) => rows.push(found),
+            Err(error) => wrong.push(error),
+        }
     }
-    match args.json {
-        true => output::document(&document(&database, &rows, args))?,
-        false => output::print(&table(&database, &rows)?)?,
+    // A name without an answer costs no other answer.
+    if !rows.is_empty() {
+        match args.json {
+            true => output::document(&document(&database, &rows, args))?,
+            false => output::print(&table(&database, &rows)?)?,
+        }
     }
-    Ok(Exit::Good)
+    match wrong.len() {
+        0 => Ok(Exit::Good),
+        1 => Err(wrong.remove(0)),
+        _ => {
+            let all: Vec<String> = wrong.iter().map(|error| format!("{error:#}")).collect();
+            Err(UsageError(all.join("; ")).into())
+        }
+    }
 }
+
+/// The forecast on a drive.
+fn row(database: &Database, name: &str, watch: Watch, anyway: bool) -> Result<(Profile, Forecast)> {
+    let System::Profile(drive) = simulate::read(name, &[])? else {
+        let why = format!("{name} is a bill of material: name the profile of a drive");
+        return Err(UsageError(why).into());
+    };
+    simulate::usable(&drive, anyway)?;
+    let found = database
+        .on(&drive, watch)
+        .map_err(|error| UsageError(format!("{}: {error}", drive.name)))?;
+    Ok((drive, found))
+}
+
+/// Share of the cores' time from which they decide the rate.
+const CORES_DECIDE: f64 = 0.9;
 
 fn read(file: &Path) -> Result<Database> {
     let name = file.display().to_string();
@@ -93,6 +111,7 @@ fn document(database: &Database, rows: &[(Profile, Forecast)], args: &Args) -> s
         .collect();
     serde_json::json!({
         "origin": "simulated",
+        "corrected": false,
         "database": database,
         "ramp_seconds": args.ramp,
         "seconds": args.seconds,
@@ -104,7 +123,11 @@ fn document(database: &Database, rows: &[(Profile, Forecast)], args: &Args) -> s
 fn table(database: &Database, rows: &[(Profile, Forecast)]) -> Result<Text> {
     let name = rows.iter().map(|(drive, _)| drive.name.len()).max().unwrap_or(0).max("drive".len());
     let mut text = Text::new();
-    writeln!(text, "{}: {} clients; simulated", database.name, database.clients)?;
+    writeln!(
+        text,
+        "{}: {} clients; simulated, uncorrected by published results",
+        database.name, database.clients
+    )?;
     writeln!(
         text,
         "{:name$}  {:>9}  {:>7}  {:>9}  {:>9}  {:>9}  {:>6}  {:>9}  \
@@ -127,6 +150,12 @@ fn table(database: &Database, rows: &[(Profile, Forecast)]) -> Result<Text> {
         )?;
     }
     text.line("commit ms, p99 ms: of the commit alone; max ms: the longest transaction");
+    let by_cores = rows.iter().filter(|(_, found)| found.cpu_share >= CORES_DECIDE);
+    let names: Vec<&str> = by_cores.map(|(drive, _)| drive.name.as_str()).collect();
+    if !names.is_empty() {
+        let (names, cores) = (names.join(", "), database.cores);
+        writeln!(text, "the {cores} cores decide, not the drive: {names}")?;
+    }
     let guessed = rows.iter().filter(|(drive, _)| drive.scatter_is_known().is_none());
     let names: Vec<&str> = guessed.map(|(drive, _)| drive.name.as_str()).collect();
     if !names.is_empty() {

@@ -18,13 +18,17 @@ use crate::catalogue::read;
 use crate::exit::{Exit, UsageError, of_file};
 use crate::folder;
 use crate::simulate::{self, System};
+use crate::typed;
+use forms::Form;
 
 mod around;
 mod arriving;
 mod charts;
 mod compared;
+mod forms;
 mod page;
 mod predicted;
+mod screen;
 mod searched;
 mod sized;
 mod streams;
@@ -42,11 +46,13 @@ pub struct Args {
     #[command(subcommand)]
     #[allow(missing_docs)]
     pub command: Option<Command>,
-    /// A bill of material, or the name of one that comes along (intel-ssd, iodrive-duo, sas-16,
-    /// spdk-24, thirdio-fc), or a profile as `calibrate` writes it (then --drives is how many).
+    /// A bill of material, the name of one that comes along (intel-ssd, intel-iscsi, iodrive-duo,
+    /// sas-16, spdk-24, thirdio-fc), a drive of the catalogue (as with --drive), or a profile as
+    /// `calibrate` writes it (then --drives is how many).
     #[arg(value_name = "BILL.toml", conflicts_with_all = PARTS)]
     pub bill: Option<PathBuf>,
-    /// Bills to compare: one system of each, or as many as --money buys or --goal needs.
+    /// Bills, or drives of the catalogue, to compare: one system of each, or as many as --money
+    /// buys or --goal needs.
     #[arg(long, value_name = "BILL.toml", num_args = 2..=16, conflicts_with = "bill")]
     #[arg(conflicts_with_all = SYSTEM)]
     pub compare: Vec<PathBuf>,
@@ -84,6 +90,15 @@ pub struct Args {
     /// Files of prices: source, date, and [price] with a part and dollars in each line.
     #[arg(long, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
+    /// Search for systems whose p10 reaches the goal, not only their median.
+    #[arg(long, requires = "goal", conflicts_with_all = GIVEN)]
+    pub confident: bool,
+    /// Also list each drive that a search refuses, with its reason.
+    #[arg(long, requires = "goal", conflicts_with_all = GIVEN)]
+    pub why: bool,
+    /// Print everything: figures with their sources, charts, all alternatives.
+    #[arg(long)]
+    pub details: bool,
     /// Monte Carlo samples.
     #[arg(long, default_value_t = 200, value_name = "N")]
     pub draws: u32,
@@ -106,14 +121,13 @@ pub struct Args {
 
 /// Flags of the parts that a bill names.
 const PARTS: [&str; 5] = ["drive", "adapter", "adapters", "server", "software"];
-/// Flags of the properties that a bill defines and a profile does not.
-const SYSTEM: [&str; 9] =
-    ["drive", "drives", "adapter", "adapters", "server", "software", "size", "read", "outstanding"];
-/// Flags that exclude a search.
+/// What a bill says itself, and a profile does not.
+const SYSTEM: [&str; 6] = ["drive", "drives", "adapter", "adapters", "server", "software"];
+/// What leaves nothing to search for.
 const GIVEN: [&str; 3] = ["bill", "compare", "drive"];
 
 /// A system by flags.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 pub struct Flagged {
     /// A drive of the catalogue.
     #[arg(long, value_name = "PART")]
@@ -161,24 +175,21 @@ pub fn main(args: &Args) -> Result<Exit> {
     let goal = amount("--goal", &args.goal, Dimension::RATE, (1.0, 1e12))?;
     let money = amount("--money", &args.money, Dimension::MONEY, (1.0, 1e12))?;
     check(args)?;
+    let typed = typed::typed();
     if !args.compare.is_empty() {
-        let bills = args.compare.iter().map(|file| read_bill(file, &catalogue));
-        let bills = bills.collect::<Result<Vec<_>>>()?;
-        if let Some(bill) = bills.iter().find(|bill| !bill.setup.streams.is_empty()) {
-            let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
-            return Err(UsageError(why).into());
-        }
-        return compared::compared(args, (money, goal), &bills);
+        Form::Compare.check(&typed)?;
+        return compared::compared(args, (money, goal), &sides(args, &catalogue)?);
+    }
+    let named = args.bill.as_deref().map(|file| drive_named(file, &catalogue));
+    let named = named.transpose()?.flatten();
+    if let Some(drive) = named.or(args.system.drive.clone()) {
+        return answered(args, goal, &drive_bill(args, drive, typed, catalogue)?);
     }
     if let Some(file) = &args.bill
         && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
     {
+        Form::Profile.check(&typed)?;
         simulate::usable(&profile, args.anyway)?;
-        if args.html.is_some() {
-            let file = file.display();
-            let why = format!("--html: {file} is a profile: a page needs a bill");
-            return Err(UsageError(why).into());
-        }
         let drives = args.system.drives.unwrap_or(1);
         return simulate::theory(&profile, drives, &work(&args.system)?, args.json);
     }
@@ -187,25 +198,31 @@ pub fn main(args: &Args) -> Result<Exit> {
         let file = file.display();
         return Err(UsageError(format!("{flag}: {file} sets it: change it there")).into());
     }
-    match (&args.bill, &args.system.drive, goal) {
-        (None, None, Some(goal)) => {
+    match (&args.bill, goal) {
+        (None, Some(goal)) => {
+            let sized = args.sizing.asked();
+            let form = if sized { Form::Sizing } else { Form::Search };
+            form.check(&typed)?;
             let price = amount("--price-max", &args.price_max, Dimension::MONEY, (1e-3, 1e15))?;
             let power = amount("--power-max", &args.power_max, Dimension::POWER, (1e-3, 1e15))?;
-            match args.sizing.asked() {
+            match sized {
                 true => sized::sized(args, goal, (price, power), bill(&args.system, catalogue)?),
                 false => searched::searched(args, goal, (price, power), catalogue),
             }
         }
-        (None, None, None) => {
+        (None, None) => {
             let wants = "a bill, --compare with bills, --drive for a prediction, or --goal for a \
                 search";
             Err(UsageError(wants.to_owned()).into())
         }
-        (Some(file), ..) => answered(args, goal, &read_bill(file, &catalogue)?),
-        _ => {
-            let mut bill = bill(&args.system, catalogue)?;
-            args.around.put(&mut bill, &args.sizing)?;
-            bill.check().map_err(|(_, reason)| UsageError(reason))?;
+        (Some(file), _) => {
+            let bill = read_bill(file, &catalogue)?;
+            let form = match (bill.setup.streams.is_empty(), args.around.rate.is_some()) {
+                (false, _) => Form::Streams,
+                (true, true) => Form::BillArriving,
+                (true, false) => Form::Bill,
+            };
+            form.check(&typed)?;
             answered(args, goal, &bill)
         }
     }
@@ -214,12 +231,8 @@ pub fn main(args: &Args) -> Result<Exit> {
 /// Answers for a bill, with its queue depth or with an arrival rate.
 fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     match amount("--rate", &args.around.rate, Dimension::RATE, (1e-3, 1e12))? {
-        Some(_) if !bill.setup.streams.is_empty() => {
-            let why = "--rate: not available for a bill with [[stream]]";
-            Err(UsageError(why.to_owned()).into())
-        }
         Some(rate) => arriving::arriving(args, rate, bill),
-        None if !bill.setup.streams.is_empty() => streams::streams(args, goal, bill),
+        None if !bill.setup.streams.is_empty() => streams::streams(args, bill),
         None => predicted::predicted(args, goal, bill),
     }
 }
@@ -314,6 +327,61 @@ impl Flagged {
         ];
         given.iter().find(|(_, given)| *given).map(|(flag, _)| *flag)
     }
+}
+
+/// The drive of the catalogue that an argument names: no file, bill or path has this name.
+fn drive_named(file: &Path, catalogue: &Catalogue) -> Result<Option<String>, UsageError> {
+    let is_name = |name: &&str| !name.contains(['/', '.']) && shipped(name).is_none();
+    let Some(name) = file.to_str().filter(is_name).filter(|_| !file.exists()) else {
+        return Ok(None);
+    };
+    match catalogue.part(name) {
+        Ok(part) if part.class == Class::Drive => Ok(Some(part.id.clone())),
+        Err(error) if !error.capacities.is_empty() => Err(UsageError(error.to_string())),
+        _ => Ok(None),
+    }
+}
+
+/// The bill of a drive with what the flags put around it.
+fn drive_bill(
+    args: &Args,
+    drive: String,
+    mut typed: Vec<String>,
+    catalogue: Catalogue,
+) -> Result<Bill> {
+    let form = if args.around.rate.is_some() { Form::DriveArriving } else { Form::Drive };
+    // A drive that is named without its flag is no bill.
+    typed.retain(|name| name != "bill");
+    form.check(&typed)?;
+    let system = Flagged { drive: Some(drive), ..args.system.clone() };
+    let mut bill = bill(&system, catalogue)?;
+    args.around.put(&mut bill, &args.sizing)?;
+    bill.check().map_err(|(_, reason)| UsageError(reason))?;
+    Ok(bill)
+}
+
+/// All sides of a comparison.
+fn sides(args: &Args, catalogue: &Catalogue) -> Result<Vec<Bill>> {
+    let bills = args.compare.iter().map(|file| side(&args.system, file, catalogue));
+    let bills = bills.collect::<Result<Vec<_>>>()?;
+    if let Some(bill) = bills.iter().find(|bill| !bill.setup.streams.is_empty()) {
+        let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
+        return Err(UsageError(why).into());
+    }
+    Ok(bills)
+}
+
+/// A side of a comparison: a bill, or a drive of the catalogue with the work of the flags.
+fn side(flags: &Flagged, file: &Path, catalogue: &Catalogue) -> Result<Bill> {
+    if let Some(drive) = drive_named(file, catalogue)? {
+        let system = Flagged { drive: Some(drive), ..flags.clone() };
+        return bill(&system, catalogue.clone());
+    }
+    if let Some(flag) = flags.work() {
+        let file = file.display();
+        return Err(UsageError(format!("{flag}: {file} sets it: change it there")).into());
+    }
+    read_bill(file, catalogue)
 }
 
 fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {

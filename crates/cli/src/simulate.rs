@@ -261,6 +261,9 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
         let profile = match (Profile::shipped(name), catalogue.part(name)) {
             (Some(profile), _) => profile,
             (None, Ok(part)) => part.profile().map_err(|why| UsageError(why.to_string()))?,
+            (None, Err(error)) if !error.capacities.is_empty() => {
+                return Err(UsageError(error.to_string()).into());
+            }
             (None, Err(_)) => return Err(unknown(name, catalogue).into()),
         };
         return Ok(System::Profile(profile));
@@ -289,7 +292,8 @@ fn unknown(name: &str, catalogue: &Catalogue) -> UsageError {
     ))
 }
 
-/// Prints the prediction of queueing theory for drives of a profile.
+/// Prints what queueing theory says about drives of a profile: published results correct the drives
+/// of the catalogue, no profile.
 pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result<Exit> {
     let found = plan::simulate::theory(profile, drives, work)
         .map_err(|error| UsageError(error.to_string()))?;
@@ -301,7 +305,7 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
             "kind": kind,
             "work": work,
             "drives": drives,
-            "prediction": found,
+            "uncorrected": found,
             "calibration": profile.calibration,
         });
         output::document(&document)?;
@@ -310,7 +314,7 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
     let mut text = Text::new();
     writeln!(
         text,
-        "{drives} x {}: {} B, {} % reads, {} in flight on each; predicted ({})",
+        "{drives} x {}: {} B, {} % reads, {} in flight on each; uncorrected ({})",
         profile.name,
         work.size_bytes,
         percent(work.read_share),
@@ -329,7 +333,7 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
             "  calibrated by {}: median error {:.1} %, of those held out {:.1} %",
             fitted.source, fitted.fit_error_percent, fitted.held_out_error_percent
         )?,
-        None => writeln!(text, "  not calibrated")?,
+        None => writeln!(text, "  not calibrated, and not corrected by published results")?,
     }
     output::print(&text)?;
     Ok(Exit::Good)

@@ -10,7 +10,7 @@ use catalogue::{Catalogue, Class, Part};
 use plan::bill::Bill;
 use plan::chance::{DRAWS_MAX, chance};
 use plan::predict::predict;
-use plan::search::{Goal, draw, search};
+use plan::search::{Goal, search};
 use plan::system::Tweak;
 
 fn main() {
@@ -42,6 +42,8 @@ fn searched(bill: &Bill, catalogue: &Catalogue) {
     let started = Instant::now();
     let goal = Goal {
         iops: 1e6,
+        confident: false,
+        draws: (DRAWS_MAX, 1),
         work: bill.work,
         server: None,
         software: None,
@@ -51,8 +53,7 @@ fn searched(bill: &Bill, catalogue: &Catalogue) {
         year: None,
         interface: None,
     };
-    let mut found = search(&goal, catalogue);
-    draw(&goal, catalogue, &mut found, (DRAWS_MAX, 1));
+    let found = search(&goal, catalogue);
     let (count, refused) = (found.candidates.len(), found.refused.len());
     let took = started.elapsed().as_secs_f64();
     println!("search: {took:.3} s for {count} candidates and {refused} others");

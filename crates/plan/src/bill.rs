@@ -24,9 +24,10 @@ pub use setup::{
     Cache, Down, Erasure, FlashState, HOSTS_MAX, Network, Raid, Setup, Stream, Target,
 };
 
-/// Built-in bills: name and text.
-const SHIPPED: [(&str, &str); 5] = [
+/// Bills that come along: name and text.
+const SHIPPED: [(&str, &str); 6] = [
     ("intel-ssd", include_str!("../systems/intel-ssd.toml")),
+    ("intel-iscsi", include_str!("../systems/intel-iscsi.toml")),
     ("iodrive-duo", include_str!("../systems/iodrive-duo.toml")),
     ("sas-16", include_str!("../systems/sas-16.toml")),
     ("spdk-24", include_str!("../systems/spdk-24.toml")),
@@ -210,8 +211,8 @@ impl Bill {
         Some(bytes * (reads / read + 1.0 / write) / (rebuild * f64::from(left)))
     }
 
-    /// Returns the bytes for data on all hosts that are up, after spares, parity and copies; `None`
-    /// if a drive's capacity is unknown, or if there are no drives.
+    /// Bytes left for data of all hosts that are not down, after spares, parity and the copies that
+    /// can exist on them; `None` if a drive's capacity is not known, or if there are no drives.
     pub fn usable_bytes(&self) -> Option<f64> {
         let drives = self.drives();
         if drives == 0 {
@@ -227,7 +228,7 @@ impl Bill {
         let held = f64::from(drives.saturating_sub(self.setup.spares)) / f64::from(drives);
         let share = match self.setup.erasure {
             Some(code) => f64::from(code.data) / f64::from(code.width()),
-            None => 1.0 / f64::from(self.setup.replicas),
+            None => 1.0 / f64::from(self.setup.copies()),
         };
         Some(bytes * held * f64::from(self.setup.up()) * share)
     }

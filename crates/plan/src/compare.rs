@@ -5,11 +5,10 @@
 
 use serde::Serialize;
 
+use crate::answer::{Answer, Range};
 use crate::bill::{Bill, Work};
-use crate::chance::{Chance, Spread, chance};
 use crate::cost::{Cost, Sum, cost};
-use crate::predict::{Prediction, predict};
-use crate::system::{PlanError, Tweak};
+use crate::system::PlanError;
 use catalogue::Kind;
 
 /// Quantity that is equal for all alternatives.
@@ -37,11 +36,9 @@ pub struct Alternative {
     pub bill: usize,
     /// Name of the bill.
     pub name: String,
-    /// Prediction for one system.
-    pub one: Prediction,
-    /// Uncertainty of the prediction.
-    pub chance: Chance,
-    /// Cost of one system.
+    /// What one system of it does.
+    pub one: Answer,
+    /// What one costs.
     pub cost: Cost,
     /// Number of systems; `None` if no price is known.
     pub systems: Option<f64>,
@@ -66,9 +63,9 @@ pub struct Alternative {
 pub struct Totals {
     /// I/Os per second.
     pub iops: f64,
-    /// p10, median and p90 of the IOPS.
-    pub spread: Spread,
-    /// Price in dollars.
+    /// Their range; `None` where nobody published a result of such a system.
+    pub range: Option<Range>,
+    /// Dollars.
     pub price: Sum,
     /// Power at work in watts.
     pub power: Sum,
@@ -173,7 +170,7 @@ fn alternative(
     equal: Equal,
     (draws, seed): (u32, u64),
 ) -> Result<Alternative, PlanError> {
-    let one = predict(bill, &Tweak::default())?;
+    let one = Answer::of(bill, draws, seed)?;
     let cost = cost(bill);
     let price = &cost.price;
     let systems = match equal {
@@ -185,25 +182,20 @@ fn alternative(
     };
     let systems = systems.map(|systems| systems.min(SYSTEMS_MAX));
     let at_most = matches!(equal, Equal::Money(_)) && price.total().is_none();
-    let goal = match (equal, systems) {
-        (Equal::Iops(goal), Some(systems)) => Some(goal / systems),
-        _ => None,
-    };
-    let chance = chance(bill, draws, seed, goal)?;
-    let all = systems.map(|systems| totals(systems, &one, &chance, &cost));
+    let all = systems.map(|systems| totals(systems, &one, &cost));
     let per = |sum: &Sum| sum.total().filter(|total| *total > 0.0).map(|total| one.iops / total);
     let yields = Yields {
         per_dollar: per(&cost.price),
         per_watt: per(&cost.power),
         per_unit: per(&cost.height).filter(|_| bill.server.is_some()),
     };
-    let kinds = [Some(one.kind), cost.price.kind, cost.power.kind, cost.height.kind];
+    let rate_kind = one.uncorrected.kind;
+    let kinds = [Some(rate_kind), cost.price.kind, cost.power.kind, cost.height.kind];
     Ok(Alternative {
-        kind: kinds.into_iter().flatten().max().unwrap_or(one.kind),
+        kind: kinds.into_iter().flatten().max().unwrap_or(rate_kind),
         bill: index,
         name: bill.name.clone(),
         one,
-        chance,
         cost,
         systems,
         at_most,
@@ -214,17 +206,16 @@ fn alternative(
     })
 }
 
-fn totals(systems: f64, one: &Prediction, chance: &Chance, cost: &Cost) -> Totals {
+fn totals(systems: f64, one: &Answer, cost: &Cost) -> Totals {
     let sum = |sum: &Sum| Sum {
         known: sum.known * systems,
         low: sum.low * systems,
         high: sum.high * systems,
         ..sum.clone()
     };
-    let Spread { p10, p50, p90 } = chance.iops;
     Totals {
         iops: one.iops * systems,
-        spread: Spread { p10: p10 * systems, p50: p50 * systems, p90: p90 * systems },
+        range: one.range.map(|Range { p10, p90 }| Range { p10: p10 * systems, p90: p90 * systems }),
         price: sum(&cost.price),
         power: sum(&cost.power),
         height: sum(&cost.height),
@@ -260,7 +251,7 @@ fn as_good(alternatives: &mut [Alternative], equal: Equal) {
         }
         _ => {
             let all = one.all.as_ref().filter(|_| !one.at_most)?;
-            (all.iops > 0.0).then_some((all.spread.p10, all.spread.p90))
+            all.range.filter(|_| all.iops > 0.0).map(|range| (range.p10, range.p90))
         }
     };
     let Some(best) = alternatives.first().and_then(range) else { return };
@@ -302,7 +293,8 @@ mod test {
         let (sata, optane) = (of(&found, "sata"), of(&found, "optane"));
         assert_eq!((sata.systems, optane.systems), (Some(2.0), Some(2.0)));
         let all = sata.all.as_ref().unwrap();
-        assert!((all.iops / 280e3 - 1.0).abs() < 2e-3, "{}", all.iops);
+        let array = crate::evidence::Class::Array.middle();
+        assert!((all.iops / (280e3 * array) - 1.0).abs() < 2e-3, "{}", all.iops);
         assert_eq!(all.price.total(), Some(3_960.0));
         assert_eq!(of(&by(Equal::Money(3_959.0)), "sata").systems, Some(1.0));
         assert_eq!(of(&by(Equal::Money(100.0)), "sata").all.as_ref().unwrap().iops, 0.0);
@@ -321,9 +313,9 @@ mod test {
     fn a_goal_is_reached_by_as_many_systems_as_it_takes() {
         let found = by(Equal::Iops(1e6));
         let sata = of(&found, "sata");
-        // 140,000 each: eight systems.
-        assert_eq!(sata.systems, Some(8.0));
-        assert!(sata.all.as_ref().unwrap().iops >= 1e6 && sata.chance.reaches.unwrap() > 0.9);
+        // 140,000 each by their figures, 124,800 as published arrays are: nine of them.
+        assert_eq!(sata.systems, Some(9.0));
+        assert!(sata.all.as_ref().unwrap().iops >= 1e6);
         let prices: Vec<f64> = found.alternatives.iter().map(dear).collect();
         assert!(prices.is_sorted() && prices[2].is_infinite(), "{prices:?}");
         assert!(found.alternatives[0].as_good);

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod audit;
 pub mod bill;
 pub mod calibrate;

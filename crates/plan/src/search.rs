@@ -1,15 +1,16 @@
-//! Search from a goal to bills: the number of each drive, the feasible bills, and the
-//! Pareto-optimal ones.
+//! From a goal to bills: how many of each drive it takes, what fits, and which bills are Pareto-
+//! optimal. A bill reaches the goal if its [`Answer`] does.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
+use crate::answer::{Answer, Range};
 use crate::bill::{Bill, DEVICES_MAX, Group, Work};
 use crate::cost::cost;
-use crate::predict::{Prediction, predict};
-use crate::surface::{Surface, surface};
-use crate::system::{PlanError, Tweak};
+use crate::evidence::largest_middle;
+use crate::predict::predict;
+use crate::system::{PlanError, Tweak, recalled};
 use catalogue::{Catalogue, Class, Kind, Part};
 
 /// Goal and given parts.
@@ -17,7 +18,11 @@ use catalogue::{Catalogue, Class, Kind, Part};
 pub struct Goal {
     /// I/Os per second.
     pub iops: f64,
-    /// Workload of the I/Os.
+    /// Whether the lower end of a bill's range reaches them, not only its middle.
+    pub confident: bool,
+    /// Draws of a bill's figures, and their seed.
+    pub draws: (u32, u64),
+    /// What they are.
     pub work: Work,
     /// Server to build in, with its slots and cores.
     pub server: Option<String>,
@@ -46,9 +51,15 @@ pub struct Candidate {
     pub cards: u32,
     /// IOPS of the bill.
     pub iops: f64,
-    /// Least certain kind of the figures used for the IOPS.
+    /// Their range; `None` where nobody published a result of such a system.
+    pub range: Option<Range>,
+    /// The least sure kind of the figures that these rest on.
     pub kind: Kind,
-    /// Bottleneck.
+    /// How many figures these are.
+    pub figures: usize,
+    /// How many of the figures are only recalled.
+    pub recalled: usize,
+    /// What limits it.
     pub limit: String,
     /// Price of drives and adapters in dollars, if every price is known.
     pub price: Option<f64>,
@@ -64,8 +75,6 @@ pub struct Candidate {
     /// True if no other candidate is at least as good in price, power and number of drives, and
     /// better in one.
     pub pareto: bool,
-    /// Effect of the figures' intervals on the rate; only after [`draw`].
-    pub chance: Option<Surface>,
 }
 
 /// A drive that does not reach the goal.
@@ -98,7 +107,7 @@ pub struct Within {
 /// Results of a search.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// Bills that reach the goal, by price, then by number of drives.
+    /// Bills that reach the goal, by price, then by number of drives, then by power.
     pub candidates: Vec<Candidate>,
     /// Drives that miss the goal, with the reason, the nearest first.
     pub refused: Vec<Refused>,
@@ -114,55 +123,57 @@ const ROUNDS: u32 = 64;
 /// bottleneck.
 const REACHED: f64 = 0.999;
 
-/// Searches all drives of the catalogue.
+/// Looks through all drives of the catalogue, on all cores. The same goal gives the same bits.
 pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
-    let (mut candidates, mut refused, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
     let wanted = |part: &&Part| goal.interface.as_ref().is_none_or(|i| *i == part.interface);
-    for drive in drives.map(|part| &**part).filter(wanted) {
-        if goal.year.is_some_and(|year| !drive.sold_in(year)) {
-            not_sold.push(drive.id.clone());
-            continue;
-        }
-        match Kit::new(goal, catalogue, drive).and_then(|mut kit| kit.candidate()) {
+    let sold = |part: &&Part| goal.year.is_none_or(|year| part.sold_in(year));
+    let (sold, not_sold): (Vec<&Part>, Vec<&Part>) =
+        drives.map(|part| &**part).filter(wanted).partition(sold);
+    let one = |drive: &&Part| Kit::new(goal, catalogue, drive).and_then(|mut kit| kit.candidate());
+    let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+    for found in on_all_cores(&sold, one) {
+        match found {
             Ok(found) => candidates.push(found),
             Err(reason) => refused.push(reason),
         }
     }
     even(&mut candidates, catalogue);
     mark(&mut candidates);
-    let price = |c: &Candidate| c.price.unwrap_or(f64::INFINITY);
+    let (price, power) = (
+        |c: &Candidate| c.price.unwrap_or(f64::INFINITY),
+        |c: &Candidate| c.power.unwrap_or(f64::INFINITY),
+    );
     candidates.sort_by(|a, b| {
-        price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives)).then(a.drive.cmp(&b.drive))
+        let by_price = price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives));
+        by_price.then(power(a).total_cmp(&power(b))).then_with(|| a.drive.cmp(&b.drive))
     });
-    // The sort is stable: unknown ones remain in the order of the catalogue.
+    // The sort is stable: refusals without a rate keep the order of the catalogue.
     let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
     refused.sort_by(|a, b| near(b).total_cmp(&near(a)));
+    let not_sold = not_sold.into_iter().map(|part| part.id.clone()).collect();
     Found { candidates, refused, not_sold }
 }
 
-/// Draws the figures of each candidate, on all cores. The same goal and seed result in the same
-/// bits.
-pub fn draw(goal: &Goal, catalogue: &Catalogue, found: &mut Found, (draws, seed): (u32, u64)) {
+/// The results of `one` for all items, in their order. Many slow drives take longer than few fast
+/// ones, so each thread takes the next.
+pub(crate) fn on_all_cores<T: Sync, R: Send>(of: &[T], one: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let one = |candidate: &mut Candidate| {
-        let drive = &catalogue.parts[&candidate.drive];
-        let Ok(mut kit) = Kit::new(goal, catalogue, drive) else { return };
-        kit.fill(candidate.drives, candidate.cards);
-        candidate.chance = surface(&kit.bill, draws, seed, goal.iops * REACHED).ok();
-    };
-    // Many slow drives take longer than few fast ones: each thread processes the next.
-    let left = Mutex::new(found.candidates.iter_mut());
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while let Some(candidate) = next() {
-                    one(candidate);
-                }
-            });
-        }
+    let next = AtomicUsize::new(0);
+    let mut found: Vec<(usize, R)> = std::thread::scope(|scope| {
+        let work = || {
+            let (one, next) = (&one, &next);
+            scope.spawn(move || {
+                let take =
+                    || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|at| *at < of.len());
+                std::iter::from_fn(take).map(|at| (at, one(&of[at]))).collect::<Vec<_>>()
+            })
+        };
+        let all: Vec<_> = (0..threads.min(of.len())).map(|_| work()).collect();
+        all.into_iter().flat_map(|thread| thread.join().expect("a search does not panic")).collect()
     });
+    found.sort_unstable_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, found)| found).collect()
 }
 
 /// One kind of drive, its adapter, and the bill under construction.
@@ -206,7 +217,8 @@ impl<'a> Kit<'a> {
     /// Returns the smallest bill that reaches the goal: the minimum number of drives, on the
     /// minimum number of cards.
     fn candidate(&mut self) -> Result<Candidate, Refused> {
-        let each = self.alone()?;
+        // A lower bound: what one does with nothing around it, by the kindest correction.
+        let each = self.alone()? * largest_middle();
         let least = (self.goal.iops * REACHED / each).ceil().max(1.0);
         if least > f64::from(DRIVES_MAX.min(DEVICES_MAX)) {
             let rated = (self.goal.iops / each).ceil();
@@ -220,23 +232,24 @@ impl<'a> Kit<'a> {
         for _ in 0..ROUNDS {
             let found = self.solve(drives, cards)?;
             if self.reaches(&found) {
-                return self.affordable(least, (drives, cards), found);
+                return self.affordable(least, (drives, cards));
             }
-            let limit = found.bottleneck().map(|used| used.level.word()).unwrap_or_default();
+            let limit = limit(&found);
             match limit {
                 "processor" | "fabric" => {
-                    let reason = format!("the {limit} ends at {} IOPS", block::Rate(found.iops));
+                    let reason =
+                        format!("the {limit} ends at {} IOPS", block::Rate(self.counted(&found)));
                     let relax = match limit {
                         "processor" => "a server of more or quicker cores, or quicker software",
                         _ => "a server of more bandwidth",
                     };
-                    let (iops, kind) = (found.iops, found.kind);
+                    let (iops, kind) = (self.counted(&found), found.uncorrected.kind);
                     let within = Within { drives, cards, iops, kind };
                     return Err(self.refuse(reason, relax, Some(within)));
                 }
                 "adapters" | "slots" if self.adapter.is_some() && cards < drives => cards += 1,
                 _ => {
-                    let more = (f64::from(drives) * (self.goal.iops / found.iops)).ceil();
+                    let more = (f64::from(drives) * (self.goal.iops / self.counted(&found))).ceil();
                     drives = (more as u32).max(drives + 1).min(DRIVES_MAX + 1);
                     cards = cards.max(self.cards_for(drives));
                 }
@@ -246,18 +259,32 @@ impl<'a> Kit<'a> {
         Err(self.refuse(format!("not reached with {drives} drives"), "a lower goal", within))
     }
 
-    /// Predicts a bill, if it can be built.
-    fn solve(&mut self, drives: u32, cards: u32) -> Result<Prediction, Refused> {
+    /// Solves a bill, if it can be built.
+    fn solve(&mut self, drives: u32, cards: u32) -> Result<Answer, Refused> {
         self.fill(drives, cards);
         if let Err((_, reason)) = self.bill.check() {
             let within = self.within(drives, cards);
             return Err(self.refuse(reason, "a server or an adapter that holds more", within));
         }
-        predict(&self.bill, &Tweak::default()).map_err(|error| self.unknown(error))
+        self.answer().map_err(|error| self.unknown(error))
     }
 
-    fn reaches(&self, found: &Prediction) -> bool {
-        found.iops >= self.goal.iops * REACHED
+    /// The answer of the bill. Draws of figures change its range only.
+    fn answer(&self) -> Result<Answer, PlanError> {
+        let (draws, seed) = self.goal.draws;
+        match self.goal.confident {
+            true => Answer::of(&self.bill, draws, seed),
+            false => Answer::of_exact(&self.bill),
+        }
+    }
+
+    /// The rate that counts: the middle, or the lower end of the range for the confident.
+    fn counted(&self, found: &Answer) -> f64 {
+        if self.goal.confident { found.confident_iops() } else { found.iops }
+    }
+
+    fn reaches(&self, found: &Answer) -> bool {
+        self.counted(found) >= self.goal.iops * REACHED
     }
 
     /// Removes parts that the goal does not need, and checks the price and power of the rest.
@@ -265,7 +292,6 @@ impl<'a> Kit<'a> {
         &mut self,
         least: u32,
         (mut drives, mut cards): (u32, u32),
-        mut found: Prediction,
     ) -> Result<Candidate, Refused> {
         loop {
             let fewer = match self.adapter {
@@ -278,10 +304,10 @@ impl<'a> Kit<'a> {
             let fewer: Vec<(u32, u32)> = fewer.into_iter().filter(fits).collect();
             let smaller = fewer.into_iter().find_map(|(drives, cards)| {
                 let found = self.solve(drives, cards).ok()?;
-                self.reaches(&found).then_some((drives, cards, found))
+                self.reaches(&found).then_some((drives, cards))
             });
             let Some(smaller) = smaller else { break };
-            (drives, cards, found) = smaller;
+            (drives, cards) = smaller;
         }
         self.fill(drives, cards);
         let cost = cost(&self.goods);
@@ -304,20 +330,24 @@ impl<'a> Kit<'a> {
             let within = self.within(drives, cards);
             return Err(self.refuse(reason, &relax, within));
         }
+        let (draws, seed) = self.goal.draws;
+        let found = Answer::of(&self.bill, draws, seed).map_err(|error| self.unknown(error))?;
         Ok(Candidate {
             drive: self.drive.id.clone(),
             drives,
             cards,
             iops: found.iops,
-            kind: found.kind,
-            limit: found.bottleneck().map(|u| u.level.word()).unwrap_or_default().to_owned(),
+            range: found.range,
+            kind: found.uncorrected.kind,
+            figures: found.uncorrected.inputs.len(),
+            recalled: recalled(&found.uncorrected.inputs),
+            limit: limit(&found).to_owned(),
             price: cost.price.total(),
             price_kind: cost.price.kind,
             break_even: None,
             power: cost.power.total(),
             power_kind: cost.power.kind,
             pareto: false,
-            chance: None,
         })
     }
 
@@ -337,8 +367,9 @@ impl<'a> Kit<'a> {
                 if self.bill.check().is_err() || !self.is_paid() {
                     continue;
                 }
-                let found = predict(&self.bill, &Tweak::default()).ok()?;
-                return Some(Within { drives, cards, iops: found.iops, kind: found.kind });
+                let found = self.answer().ok()?;
+                let (iops, kind) = (self.counted(&found), found.uncorrected.kind);
+                return Some(Within { drives, cards, iops, kind });
             }
         }
         None
@@ -385,7 +416,12 @@ impl<'a> Kit<'a> {
     }
 }
 
-/// Distributes drives over adapters as evenly as possible.
+/// The level of the busiest resource.
+fn limit(found: &Answer) -> &'static str {
+    found.uncorrected.bottleneck().map(|used| used.level.word()).unwrap_or_default()
+}
+
+/// Drives on adapters, as evenly as whole drives go.
 pub fn spread(adapter: &str, cards: u32, drive: &str, drives: u32) -> Vec<Group> {
     let cards = cards.max(1);
     let (each, more) = (drives / cards, drives % cards);

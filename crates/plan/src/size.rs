@@ -1,18 +1,18 @@
 //! Sizing: hosts and drives for a rate, a response time and a capacity, with growth over years and
 //! with failed drives or hosts.
 //!
-//! All hosts are identical. For each drive the search finds the minimum number of hosts that reach
-//! the goal, and then the minimum number of drives in each. Every candidate is predicted; this
-//! module does no queueing arithmetic.
+//! All hosts are equal. For each drive the search takes the fewest hosts that reach the goal, and
+//! then the fewest drives in each. Every candidate is judged by its [`Answer`]; this module does no
+//! queueing arithmetic.
 
 use serde::Serialize;
 
+use crate::answer::{Answer, Range};
 use crate::bill::{Bill, DEVICES_MAX, Down, Group, HOSTS_MAX, Raid, Setup, Work};
 use crate::cost::cost;
 use crate::evidence::{Evidence, tail};
-use crate::predict::{Prediction, predict};
-use crate::search::spread;
-use crate::system::{PlanError, Tweak};
+use crate::search::{on_all_cores, spread};
+use crate::system::{PlanError, recalled};
 use catalogue::{Catalogue, Class, Kind, Part};
 
 /// Requirements.
@@ -20,7 +20,11 @@ use catalogue::{Catalogue, Class, Kind, Part};
 pub struct Need {
     /// I/Os per second today.
     pub iops: f64,
-    /// Workload of the I/Os. `outstanding` is the maximum queue depth of each drive.
+    /// Whether the lower end of a system's range reaches the goal, not only its middle.
+    pub confident: bool,
+    /// Draws of a bill's figures, and their seed.
+    pub draws: (u32, u64),
+    /// What they are. `outstanding` is the most on each drive.
     pub work: Work,
     /// Maximum mean response time at that rate, in seconds.
     pub latency_s: Option<f64>,
@@ -65,6 +69,8 @@ impl Need {
     pub fn rate(iops: f64, work: Work) -> Need {
         Need {
             iops,
+            confident: false,
+            draws: (1000, 1),
             work,
             latency_s: None,
             p99_s: None,
@@ -104,9 +110,11 @@ pub struct Sized {
     pub drives: u32,
     /// Number of adapters of each host, or of its drives if they are cards.
     pub cards: u32,
-    /// Maximum IOPS.
+    /// Maximum I/Os per second.
     pub iops: f64,
-    /// Maximum IOPS during the allowed failures; `None` if none are allowed.
+    /// Their range; `None` where nobody published a result of such a system.
+    pub range: Option<Range>,
+    /// The same while as much is down as may be; `None` if nothing may.
     pub iops_down: Option<f64>,
     /// Mean response time at the required rate, in seconds; during failures if they are allowed.
     pub latency_s: f64,
@@ -116,11 +124,15 @@ pub struct Sized {
     pub p99_s_kind: Kind,
     /// Capacity for data in bytes; during a host failure if that is allowed.
     pub usable_bytes: Option<f64>,
-    /// Bottleneck.
+    /// What decided its size: the level that limits the rate, "capacity", "latency" or "p99".
     pub limit: String,
     /// Least certain kind of the figures.
     pub kind: Kind,
-    /// Price of drives and adapters in dollars, if all are known.
+    /// How many figures it rests on.
+    pub figures: usize,
+    /// How many of the figures are only recalled.
+    pub recalled: usize,
+    /// Dollars of drives and adapters, if all are known.
     pub price: Option<f64>,
     /// Least certain kind of the known prices.
     pub price_kind: Option<Kind>,
@@ -154,7 +166,7 @@ pub struct Sizing {
     pub capacity: Option<f64>,
     /// Kind of the requirements, which are arithmetic.
     pub kind: Kind,
-    /// Systems that meet the requirements: by price, then hosts, then drives.
+    /// Systems that do it: by price, then hosts, then drives, then power.
     pub found: Vec<Sized>,
     /// Drives that do not meet them.
     pub short: Vec<Short>,
@@ -173,22 +185,30 @@ pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let wanted = |part: &&Part| need.interface.as_ref().is_none_or(|i| *i == part.interface);
     let (iops, capacity) = (need.iops * need.grown(), need.capacity.map(|c| c * need.grown()));
-    let (mut found, mut short, mut not_sold) = (Vec::new(), Vec::new(), Vec::new());
-    for drive in drives.map(|part| &**part).filter(wanted) {
-        if need.year.is_some_and(|year| !drive.sold_in(year)) {
-            not_sold.push(drive.id.clone());
-            continue;
-        }
-        match (Kit { need, drive, catalogue, iops, capacity }).fewest() {
+    let sold = |part: &&Part| need.year.is_none_or(|year| part.sold_in(year));
+    let (sold, not_sold): (Vec<&Part>, Vec<&Part>) =
+        drives.map(|part| &**part).filter(wanted).partition(sold);
+    let one = |drive: &&Part| {
+        let sized = Kit { need, drive, catalogue, iops, capacity }.fewest();
+        sized.map_err(|reason| Short { drive: drive.id.clone(), reason })
+    };
+    let (mut found, mut short) = (Vec::new(), Vec::new());
+    for one in on_all_cores(&sold, one) {
+        match one {
             Ok(sized) => found.push(sized),
-            Err(reason) => short.push(Short { drive: drive.id.clone(), reason }),
+            Err(reason) => short.push(reason),
         }
     }
+    let not_sold = not_sold.into_iter().map(|part| part.id.clone()).collect();
     mark(&mut found);
-    let price = |sized: &Sized| sized.price.unwrap_or(f64::INFINITY);
+    let (price, power) = (
+        |sized: &Sized| sized.price.unwrap_or(f64::INFINITY),
+        |sized: &Sized| sized.power.unwrap_or(f64::INFINITY),
+    );
     found.sort_by(|a, b| {
         let by_price = price(a).total_cmp(&price(b));
-        by_price.then((a.hosts, a.drives, &a.drive).cmp(&(b.hosts, b.drives, &b.drive)))
+        let by_count = by_price.then((a.hosts, a.drives).cmp(&(b.hosts, b.drives)));
+        by_count.then(power(a).total_cmp(&power(b))).then_with(|| a.drive.cmp(&b.drive))
     });
     Sizing { iops, capacity, kind: Kind::Derived, found, short, not_sold }
 }
@@ -202,13 +222,21 @@ struct Kit<'a> {
     capacity: Option<f64>,
 }
 
-/// Predictions for a number of hosts and drives.
+/// What a system lacks.
+struct Lack {
+    /// The level that limits the rate, "capacity", "latency" or "p99".
+    what: &'static str,
+    /// In words, with the value.
+    reason: String,
+}
+
+/// What a system of some hosts and drives comes to.
 struct Tried {
     bill: Bill,
     cards: u32,
-    whole: Prediction,
-    /// Prediction during the allowed failures.
-    down: Option<Prediction>,
+    whole: Answer,
+    /// With as much down as may be.
+    down: Option<Answer>,
     latency_s: Option<f64>,
     usable: Option<f64>,
 }
@@ -223,14 +251,25 @@ impl Kit<'_> {
         if self.capacity.is_some() && self.drive.value("capacity").is_none() {
             return Err("its capacity is not known: --parts FILE with it".to_owned());
         }
-        let least = self.need.setup.replicas.max(self.need.setup.down.hosts + 1);
-        let most = self.need.hosts_max.max(least).min(HOSTS_MAX);
+        let Setup { replicas, down, .. } = &self.need.setup;
+        if down.hosts > 0 && down.hosts >= *replicas {
+            let (copies, may) = (replicas, replicas - 1);
+            return Err(format!(
+                "{} hosts down lose data: of {copies} copies {may} may fail; --replicas {}",
+                down.hosts,
+                down.hosts + 1
+            ));
+        }
+        let (least, most) = (*replicas, self.need.hosts_max.min(HOSTS_MAX));
+        if most < least {
+            return Err(format!("{least} copies live on as many hosts: {least} hosts would do"));
+        }
         let full = self.most_drives(least)?;
         // More hosts do more: double them until they suffice, then bisect.
         let (mut low, mut high) = (least - 1, least);
         while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
             if high == most {
-                return Err(format!("{high} hosts of {full} drives: {lacks}"));
+                return Err(format!("{high} hosts of {full} drives: {}", lacks.reason));
             }
             (low, high) = (high, high.saturating_mul(2).min(most));
         }
@@ -246,7 +285,22 @@ impl Kit<'_> {
             let enough = self.tried(hosts, middle).is_ok_and(|t| self.lacks(&t).is_none());
             if enough { high = middle } else { low = middle }
         }
-        self.paid(hosts, high, self.tried(hosts, high)?)
+        let mut sized = self.paid(hosts, high, self.tried(hosts, high)?)?;
+        if let Some(what) = self.decided(hosts, high, full) {
+            sized.limit = what.to_owned();
+        }
+        Ok(sized)
+    }
+
+    /// What a drive of each host less would lack, or all drives of a host less; `None` where
+    /// neither can be built.
+    fn decided(&self, hosts: u32, drives: u32, full: u32) -> Option<&'static str> {
+        let smaller = [(hosts, drives - 1), (hosts - 1, full)];
+        let can = |(hosts, drives): &(u32, u32)| {
+            *hosts >= self.need.setup.replicas && *drives >= self.least_drives()
+        };
+        let mut tried = smaller.into_iter().filter(can).map(|(h, d)| self.tried(h, d));
+        tried.find_map(|tried| Some(self.lacks(&tried.ok()?)?.what))
     }
 
     /// Returns the minimum number of drives of a host that can be built.
@@ -310,17 +364,13 @@ impl Kit<'_> {
     /// Predicts `hosts` hosts of `drives` drives, with more adapters while adapters are the
     /// bottleneck.
     fn tried(&self, hosts: u32, drives: u32) -> Result<Tried, String> {
-        let words = |error: PlanError| match error {
-            PlanError::Part { reason, .. } => reason,
-            other => other.to_string(),
-        };
         let mut cards = self.cards_for(drives);
         let mut bill = self.bill(hosts, drives, cards);
         bill.check().map_err(|(_, reason)| reason)?;
-        let mut whole = predict(&bill, &Tweak::default()).map_err(words)?;
+        let mut whole = self.answer(&bill).map_err(words)?;
         for _ in 0..CARDS_MORE {
-            let limit = whole.bottleneck().map(|used| used.level.word()).unwrap_or_default();
-            let enough = self.adapter().is_none() || whole.iops >= self.iops;
+            let limit = limit(&whole);
+            let enough = self.adapter().is_none() || self.counted(&whole) >= self.iops;
             if enough || cards >= drives || !["adapters", "slots"].contains(&limit) {
                 break;
             }
@@ -329,7 +379,7 @@ impl Kit<'_> {
                 break;
             }
             (cards, bill) = (cards + 1, more);
-            whole = predict(&bill, &Tweak::default()).map_err(words)?;
+            whole = self.answer(&bill).map_err(words)?;
         }
         let mut broken = bill.clone();
         broken.setup.down = self.need.setup.down;
@@ -337,10 +387,10 @@ impl Kit<'_> {
             true => None,
             false => {
                 broken.check().map_err(|(_, reason)| reason)?;
-                Some(predict(&broken, &Tweak::default()).map_err(words)?)
+                Some(self.answer(&broken).map_err(words)?)
             }
         };
-        let most = down.as_ref().unwrap_or(&whole).iops;
+        let most = self.counted(down.as_ref().unwrap_or(&whole));
         let latency_s = match most >= self.iops * REACHED {
             true => Some(at_rate(&broken, self.iops * REACHED).map_err(words)?),
             false => None,
@@ -349,26 +399,41 @@ impl Kit<'_> {
         Ok(Tried { bill, cards, whole, down, latency_s, usable })
     }
 
-    /// Returns the requirement that a system misses, as text.
-    fn lacks(&self, tried: &Tried) -> Option<String> {
+    /// The answer of a bill. Draws of figures change its range only.
+    fn answer(&self, bill: &Bill) -> Result<Answer, PlanError> {
+        let (draws, seed) = self.need.draws;
+        match self.need.confident {
+            true => Answer::of(bill, draws, seed),
+            false => Answer::of_exact(bill),
+        }
+    }
+
+    /// The rate that counts: the middle, or the lower end of the range for the confident.
+    fn counted(&self, found: &Answer) -> f64 {
+        if self.need.confident { found.confident_iops() } else { found.iops }
+    }
+
+    /// The first thing that a system lacks.
+    fn lacks(&self, tried: &Tried) -> Option<Lack> {
+        let lack = |what, reason| Some(Lack { what, reason });
         let most = tried.down.as_ref().unwrap_or(&tried.whole);
         let broken = if tried.down.is_some() { " with what may fail down" } else { "" };
         let Some(latency_s) = tried.latency_s else {
-            let limit = most.bottleneck().map(|used| used.level.word()).unwrap_or_default();
-            let rate = block::Rate(most.iops);
-            return Some(format!("{rate} IOPS{broken}, limited by {limit}"));
+            let (rate, limit) = (block::Rate(self.counted(most)), limit(most));
+            return lack(limit, format!("{rate} IOPS{broken}, limited by {limit}"));
         };
         if self.need.latency_s.is_some_and(|wanted| latency_s > wanted) {
-            return Some(format!("{:.0} us at that rate{broken}", latency_s * 1e6));
+            return lack("latency", format!("{:.0} us at that rate{broken}", latency_s * 1e6));
         }
         if let (Some(wanted), Some(p99)) = (self.need.p99_s, p99(latency_s))
             && p99 > wanted
         {
-            return Some(format!("p99 of {:.0} us at that rate{broken} (guess)", p99 * 1e6));
+            let p99_us = p99 * 1e6;
+            return lack("p99", format!("p99 of {p99_us:.0} us at that rate{broken} (guess)"));
         }
         match (self.capacity, tried.usable) {
             (Some(wanted), Some(usable)) if usable < wanted => {
-                Some(format!("{:.1} TB for data{broken}", usable / 1e12))
+                lack("capacity", format!("{:.1} TB for data{broken}", usable / 1e12))
             }
             _ => None,
         }
@@ -405,19 +470,24 @@ impl Kit<'_> {
             price.first().map(|figure| figure.date.clone())
         });
         let latency_s = latency_s.unwrap_or(whole.latency_s);
+        let (draws, seed) = self.need.draws;
+        let whole = Answer::of(&bill, draws, seed).map_err(words)?;
         Ok(Sized {
             drive: self.drive.id.clone(),
             hosts,
             drives,
             cards,
             iops: whole.iops,
+            range: whole.range,
             iops_down: down.map(|down| down.iops),
             latency_s,
             p99_s: p99(latency_s),
             p99_s_kind: Kind::Guess,
             usable_bytes: usable,
-            limit: whole.bottleneck().map(|u| u.level.word()).unwrap_or_default().to_owned(),
-            kind: whole.kind,
+            limit: limit(&whole).to_owned(),
+            kind: whole.uncorrected.kind,
+            figures: whole.uncorrected.inputs.len(),
+            recalled: recalled(&whole.uncorrected.inputs),
             price,
             price_kind: each.price.kind,
             price_date: price.and_then(|_| dates.min()),
@@ -429,17 +499,30 @@ impl Kit<'_> {
     }
 }
 
-/// Returns the mean response time at a rate that the bill can do: with the minimum queue depth that
-/// reaches it.
+/// The reason of an error, without the line of a file that nobody wrote.
+fn words(error: PlanError) -> String {
+    match error {
+        PlanError::Part { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
+/// The level of the busiest resource.
+fn limit(found: &Answer) -> &'static str {
+    found.uncorrected.bottleneck().map(|used| used.level.word()).unwrap_or_default()
+}
+
+/// Mean response time in seconds at a rate that the bill can do: with as few outstanding I/Os as
+/// reach it.
 ///
 /// # Errors
 ///
-/// Errors of [`predict`].
+/// As [`Answer::of`].
 pub fn at_rate(bill: &Bill, iops: f64) -> Result<f64, PlanError> {
     let at = |depth: u32| {
         let mut bill = bill.clone();
         bill.work.outstanding = depth;
-        predict(&bill, &Tweak::default())
+        Answer::of_exact(&bill)
     };
     let (mut low, mut high) = (0, bill.work.outstanding);
     let mut found = at(high)?;

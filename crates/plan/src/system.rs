@@ -107,7 +107,15 @@ pub fn rests_on(inputs: &[Input]) -> String {
     format!("figures: {}", said.collect::<Vec<_>>().join(", "))
 }
 
-/// Parallel parts of one kind.
+/// Sources without a document: figures as somebody recalls them.
+const RECALLED: [&str; 3] = ["from-memory", "usb-bridges", "threads"];
+
+/// How many of the figures are only recalled.
+pub fn recalled(inputs: &[Input]) -> usize {
+    inputs.iter().filter(|input| RECALLED.contains(&input.known.source.as_str())).count()
+}
+
+/// Parts of one kind that work side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Name, such as "adapter lsi-9210-8i, full".

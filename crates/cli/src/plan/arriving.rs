@@ -12,9 +12,6 @@ use crate::output;
 
 /// Response time at an arrival rate.
 pub fn arriving(args: &Args, rate: f64, bill: &Bill) -> Result<Exit> {
-    if args.html.is_some() {
-        return Err(UsageError("--html: not available with --rate".to_owned()).into());
-    }
     let usage = |error| blame(args.bill.as_deref(), error);
     // At a minimal rate, the prediction shows the service demand at the busiest part.
     let trickle = arrive(bill, 1e-3).map_err(usage)?;
@@ -53,7 +50,7 @@ fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<Text> {
     let mut text = Text::new();
     writeln!(
         text,
-        "{}: {size} B, {reads} % reads, {} IOPS arrive at random; predicted",
+        "{}: {size} B, {reads} % reads, {} IOPS arrive at random; uncorrected",
         bill.name,
         Rate(found.rate)
     )?;

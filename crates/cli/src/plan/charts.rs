@@ -25,9 +25,10 @@ pub fn falls(falls: &[Fall], sure: &Chance) -> Chart {
         }
     };
     Chart {
-        title: "from the medium to the answer".to_owned(),
-        about: "I/Os per second with these parts and nothing else, predicted; in brackets how the \
-            last of them is known; the answer with p10 to p90 of the draws"
+        title: "from the medium to the whole, uncorrected".to_owned(),
+        about: "I/Os per second with these parts and nothing else, uncorrected by published \
+            results; in brackets how the last of them is known; all of them with p10 to p90 of the \
+            draws"
             .to_owned(),
         full: None,
         bars: falls.iter().enumerate().map(bar).collect(),
@@ -97,7 +98,7 @@ pub fn ranks(found: &Comparison) -> Chart {
                 Equal::Money(sum) => format!("IOPS for ${sum:.0}"),
                 _ => "IOPS of one system".to_owned(),
             },
-            about: "I/Os per second of all systems, predicted, with p10 to p90 of the draws; \
+            about: "I/Os per second of all systems, predicted, with p10 to p90; \
                 marked: the fastest, and what its range does not tell from it"
                 .to_owned(),
             full: None,
@@ -108,13 +109,15 @@ pub fn ranks(found: &Comparison) -> Chart {
 
 fn rate(one: &Alternative) -> Bar {
     let Some(all) = &one.all else { return unknown(one, "price not known, so no number") };
-    let (low, high) = (Rate(all.spread.p10), Rate(all.spread.p90));
+    let range = all.range.map(|range| (range.p10, range.p90));
+    let ends =
+        range.map_or(String::new(), |(low, high)| format!(", {} to {}", Rate(low), Rate(high)));
     let most = if one.at_most { "at most " } else { "" };
     Bar {
         label: one.name.clone(),
         value: all.iops,
-        range: Some((all.spread.p10, all.spread.p90)),
-        text: format!("{most}{} IOPS, {low} to {high}, by {}", Rate(all.iops), systems(one)),
+        range,
+        text: format!("{most}{} IOPS{ends}, by {}", Rate(all.iops), systems(one)),
         marked: one.as_good,
     }
 }

@@ -9,7 +9,8 @@ use plan::system::rests_on;
 use report::chart::Chart;
 use serde_json::json;
 
-use super::predicted::total;
+use super::predicted::{basis_words, total};
+use super::screen::Screen;
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -34,7 +35,8 @@ pub fn compared(
     write_page(args, || page::comparison(&found, bills))?;
     match args.json {
         true => output::document(&json!({ "origin": "simulated", "comparison": found }))?,
-        false => output::print(&text(&found)?)?,
+        false if args.details => output::print(&text(&found)?)?,
+        false => output::print(&screen(&found))?,
     }
     let nothing = |one: &Alternative| one.systems.is_some_and(|number| number == 0.0);
     Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
@@ -63,6 +65,42 @@ pub fn all_charts(found: &Comparison) -> Vec<Chart> {
     [charts::ranks(found)].into_iter().chain(yields.into_iter().flatten()).collect()
 }
 
+/// Alternatives on a screen.
+const SHOWN: usize = 5;
+
+/// The answer on one screen.
+fn screen(found: &Comparison) -> Text {
+    let mut screen = Screen::default();
+    screen.words(&format!("{}; * cannot be told from the best", lead(found)));
+    // A heading that needs three lines leaves room for four lines of each.
+    for one in found.alternatives.iter().take(SHOWN) {
+        let mark = if one.as_good { '*' } else { ' ' };
+        screen.row(&format!("{mark} {} ({})", one.name, charts::systems(one)));
+        let (iops, range) = match &one.all {
+            Some(all) => (all.iops, all.range),
+            None => (one.one.iops, one.one.range),
+        };
+        let whose = if one.all.is_some() { "" } else { " each" };
+        let ends = range.map_or("; no interval".to_owned(), |range| {
+            format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
+        });
+        let limit = one.one.uncorrected.bottleneck().map_or("unknown", |used| used.level.word());
+        screen.row(&format!("    {} IOPS{whose}{ends}; limited by {limit}", Rate(iops)));
+        let price = one.all.as_ref().map_or(&one.cost.price, |all| &all.price);
+        let even = one
+            .break_even
+            .filter(|even| *even > 0.0)
+            .map_or(String::new(), |even| format!("; even with the cheapest at ${even:.0} each"));
+        screen.row(&format!("    price {}{even}", total(price, "$", "")));
+        screen.row(&format!("    {}", basis_words(&one.one.uncorrected.inputs)));
+    }
+    let left = found.alternatives.len().saturating_sub(SHOWN);
+    if left > 0 {
+        screen.words(&format!("{left} other alternatives: --details"));
+    }
+    screen.text(&[], "details: charts, parts and notes by --details; a page by --html FILE")
+}
+
 fn text(found: &Comparison) -> Result<Text> {
     let mut text = Text::new();
     writeln!(text, "{}; * is beaten by none", lead(found))?;
@@ -72,7 +110,7 @@ fn text(found: &Comparison) -> Result<Text> {
     for one in &found.alternatives {
         writeln!(text, "{}", one.name)?;
         for (what, said) in lines(one) {
-            writeln!(text, "  {what:<10} {said}")?;
+            writeln!(text, "  {what:<11} {said}")?;
         }
     }
     Ok(text)
@@ -80,25 +118,24 @@ fn text(found: &Comparison) -> Result<Text> {
 
 /// Lines about an alternative: label and text.
 pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
-    let (rate, latency) = (one.chance.iops, one.chance.latency_s);
+    let alone = &one.one.uncorrected;
     let micros = |seconds: f64| seconds * 1e6;
-    let limit = one.one.bottleneck().map_or("nothing known".to_owned(), |limit: &Use| {
+    let limit = alone.bottleneck().map_or("nothing known".to_owned(), |limit: &Use| {
         format!("{} (known by {})", limit.name, limit.kind.word())
     });
-    let (p10, p90) = (Rate(rate.p10), Rate(rate.p90));
+    let ends = match one.one.range {
+        Some(range) => format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90)),
+        None => format!("; no evidence for this class: {}", one.one.evidence.class.title()),
+    };
+    let slow = one.one.latency_range().map_or(String::new(), |(short, long)| {
+        format!(", p10 {:.1}, p90 {:.1}", micros(short), micros(long))
+    });
     let mut lines = vec![
         ("number", charts::systems(one)),
-        ("each does", format!("{} IOPS, p10 {p10}, p90 {p90}", Rate(one.one.iops))),
-        ("rests on", rests_on(&one.one.inputs)),
-        (
-            "latency",
-            format!(
-                "{:.1} us on average, p10 {:.1}, p90 {:.1} of the draws",
-                micros(one.one.latency_s),
-                micros(latency.p10),
-                micros(latency.p90)
-            ),
-        ),
+        ("each does", format!("{} IOPS{ends}", Rate(one.one.iops))),
+        ("rests on", rests_on(&alone.inputs)),
+        ("latency", format!("{:.1} us on average{slow}", micros(one.one.latency_s))),
+        ("uncorrected", format!("{} IOPS by the parts' figures alone", Rate(alone.iops))),
         ("limited by", limit),
         ("each costs", total(&one.cost.price, "$", "")),
         ("each takes", total(&one.cost.power, "", " W")),
@@ -111,9 +148,6 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
         lines.push(("all cost", total(&all.price, "$", "")));
         lines.push(("all take", total(&all.power, "", " W")));
     }
-    if let Some(reaches) = one.chance.reaches {
-        lines.push(("reached", format!("in {:.0} % of the draws", reaches * 100.0)));
-    }
     if let Some(even) = one.break_even {
         let missing = one.cost.price.unknown.join(", ");
         lines.push(match even > 0.0 {
@@ -121,6 +155,6 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
             false => ("even", format!("never: dearer than the cheapest even if {missing} is free")),
         });
     }
-    lines.extend(one.one.remarks.iter().map(|remark| ("note", remark.clone())));
+    lines.extend(alone.remarks.iter().map(|remark| ("note", remark.clone())));
     lines
 }

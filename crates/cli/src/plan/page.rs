@@ -8,7 +8,7 @@ use plan::predict::Prediction;
 use report::page::{Content, Page, Section, Table};
 
 use super::compared::{all_charts, lead, lines};
-use super::predicted::{Answer, total};
+use super::predicted::{Whole, total};
 use super::{charts, percent};
 
 /// Footer with the program's version.
@@ -21,23 +21,25 @@ const FOOT: &str = concat!(
 );
 
 /// One system.
-pub fn prediction(answer: &Answer) -> Page {
-    let Answer { bill, found, sure, .. } = answer;
-    let (p10, p90) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
+pub fn prediction(whole: &Whole) -> Page {
+    let Whole { bill, found, drawn, .. } = whole;
+    let range = found.range.map_or("no range: no published results".to_owned(), |range| {
+        format!("p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
+    });
     let mut lead = format!(
-        "{} IOPS predicted, p10 {p10}, p90 {p90} of {} draws, seed {}; {:.1} us on average; {}B/s.",
+        "{} IOPS predicted, {range}; {:.1} us on average; {}B/s.",
         Rate(found.iops),
-        sure.draws,
-        sure.seed,
         found.latency_s * 1e6,
         Rate(found.bytes_per_s)
     );
-    if let (Some(goal), Some(reaches)) = (answer.goal, sure.reaches) {
+    if let (Some(goal), Some(reaches)) = (whole.goal, drawn.reaches) {
         let percent = reaches * 100.0;
-        lead += &format!(" The goal of {} IOPS is reached in {percent:.0} % of them.", Rate(goal));
+        let goal = Rate(goal);
+        lead += &format!(" The goal of {goal} IOPS is reached in {percent:.0} % of the draws.");
     }
+    let alone = &found.uncorrected;
     let charts =
-        [charts::falls(&answer.falls, sure), charts::busy(found), charts::gains(&answer.what_ifs)];
+        [charts::falls(&whole.falls, drawn), charts::busy(alone), charts::gains(&whole.what_ifs)];
     let mut sections = vec![asked(bill)];
     sections.extend(
         charts.map(|chart| Section {
@@ -45,9 +47,9 @@ pub fn prediction(answer: &Answer) -> Page {
             content: vec![Content::Chart(chart)],
         }),
     );
-    sections.push(parts(answer));
-    sections.push(figures([(&bill.catalogue, found)]));
-    sections.push(notes(found));
+    sections.push(parts(whole));
+    sections.push(figures([(&bill.catalogue, alone)]));
+    sections.push(notes(alone));
     Page { title: bill.name.clone(), lead, sections, foot: FOOT.to_owned(), ..Page::default() }
 }
 
@@ -62,8 +64,8 @@ fn asked(bill: &Bill) -> Section {
     Section { title: "what is asked".to_owned(), content: vec![Content::Text(asked)] }
 }
 
-fn parts(answer: &Answer) -> Section {
-    let costs = &answer.costs;
+fn parts(whole: &Whole) -> Section {
+    let costs = &whole.costs;
     let said = |known: Option<(f64, ::catalogue::Kind)>, before: &str, after: &str| match known {
         Some((value, kind)) => format!("{before}{value:.1}{after} ({})", kind.word()),
         None => "not known".to_owned(),
@@ -76,7 +78,7 @@ fn parts(answer: &Answer) -> Section {
     let extra = |(what, price): &(String, f64)| {
         vec![String::new(), what.clone(), format!("${price:.1} (the bill says so)"), String::new()]
     };
-    rows.extend(answer.bill.extras.iter().map(extra));
+    rows.extend(whole.bill.extras.iter().map(extra));
     let (price, power) = (total(&costs.price, "$", ""), total(&costs.power, "", " W"));
     rows.push(vec![String::new(), "in all".to_owned(), price, power]);
     let table = Table { head: vec!["number", "part", "price of one", "power of one"], rows };
@@ -135,7 +137,7 @@ pub fn comparison(found: &Comparison, bills: &[Bill]) -> Page {
     // Bills of one name may have their own figures, on which only they depend.
     let of = found.alternatives.iter().filter_map(|one| {
         let bill = bills.get(one.bill)?;
-        Some((&bill.catalogue, &one.one))
+        Some((&bill.catalogue, &one.one.uncorrected))
     });
     sections.push(figures(of));
     let title = found.alternatives.iter().map(|one| one.name.as_str()).collect::<Vec<_>>();

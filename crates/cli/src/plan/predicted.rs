@@ -2,14 +2,16 @@
 
 use anyhow::Result;
 use block::{Rate, Text};
-use plan::bill::{Bill, Work};
+use plan::answer::{Answer, Range};
+use plan::bill::Bill;
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
-use plan::evidence::{Sure, sure};
-use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, predict, waterfall, what_if};
-use plan::system::{Tweak, rests_on};
+use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, waterfall, what_if};
+use plan::system::{Input, recalled, rests_on};
+use report::{bytes_per_second, span};
 use serde_json::json;
 
+use super::screen::Screen;
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::Exit;
 use crate::output;
@@ -17,16 +19,17 @@ use crate::output;
 /// Predicts one bill.
 pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     let usage = |error| blame(args.bill.as_deref(), error);
-    let found = predict(bill, &Tweak::default()).map_err(usage)?;
-    let drawn = chance(bill, args.draws, args.seed, goal).map_err(usage)?;
+    let found = Answer::of(bill, args.draws, args.seed).map_err(usage)?;
+    // The draws are of the network alone: a goal is corrected as the answer is.
+    let alone = goal.map(|goal| goal / found.evidence.middle);
+    let drawn = chance(bill, args.draws, args.seed, alone).map_err(usage)?;
     let what_ifs = what_if(bill).map_err(usage)?;
-    let answer = Answer {
+    let answer = Whole {
         bill,
         falls: waterfall(bill).map_err(usage)?,
         limit: limit(bill, &what_ifs).map_err(usage)?,
         what_ifs,
-        evidence: sure(bill, &found, drawn.spread()).map_err(usage)?,
-        sure: drawn,
+        drawn,
         most: bound(bill).map_err(usage)?,
         costs: cost(bill),
         goal,
@@ -35,23 +38,22 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     write_page(args, || page::prediction(&answer))?;
     match args.json {
         true => output::json(&answer.json()?)?,
-        false => output::print(&answer.text()?)?,
+        false if args.details => output::print(&answer.text()?)?,
+        false => output::print(&answer.screen())?,
     }
     let missed = goal.is_some_and(|goal| answer.found.iops < goal * 0.999);
     Ok(if missed { Exit::Missed } else { Exit::Good })
 }
 
-/// Everything reported about one bill.
-pub struct Answer<'a> {
+/// Everything that is known of one bill.
+pub struct Whole<'a> {
     /// The bill.
     pub bill: &'a Bill,
-    /// Predicted performance.
-    pub found: Prediction,
-    /// Uncertainty from the figures' intervals.
-    pub sure: Chance,
-    /// Uncertainty from published results of such systems.
-    pub evidence: Sure,
-    /// Bottleneck.
+    /// Its rate and latency, with their ranges.
+    pub found: Answer,
+    /// Draws of its figures, by the network alone.
+    pub drawn: Chance,
+    /// What stands in the way of more.
     pub limit: Option<Limit>,
     /// Upper bound from means alone, in I/Os per second.
     pub most: f64,
@@ -65,24 +67,26 @@ pub struct Answer<'a> {
     pub goal: Option<f64>,
 }
 
-impl Answer<'_> {
-    /// The middle, and where eight of ten published results of such systems would be.
+impl Whole<'_> {
+    /// The middle, and the ends of the range that holds eight of ten published results.
     fn answer(&self) -> serde_json::Value {
-        let kind = self.found.kind;
-        let at = |factor: f64| {
+        let Answer { iops, bytes_per_s, latency_s, range, evidence, uncorrected } = &self.found;
+        let kind = uncorrected.kind;
+        let at = |rate: f64| {
+            let factor = rate / iops;
             json!({
-                "iops": self.found.iops * factor,
-                "bytes_per_s": self.found.bytes_per_s * factor,
-                "latency_s": self.found.latency_s / factor,
+                "iops": rate,
+                "bytes_per_s": bytes_per_s * factor,
+                "latency_s": latency_s / factor,
                 "kind": kind,
             })
         };
         json!({
-            "class": self.evidence.class,
-            "evidence": self.evidence.learned,
-            "p50": at(self.evidence.middle),
-            "p10": self.evidence.ends.map(|(low, _)| at(low)),
-            "p90": self.evidence.ends.map(|(_, high)| at(high)),
+            "class": evidence.class,
+            "evidence": evidence.learned,
+            "p50": at(*iops),
+            "p10": range.map(|range| at(range.p10)),
+            "p90": range.map(|range| at(range.p90)),
             "kind": kind,
         })
     }
@@ -91,12 +95,18 @@ impl Answer<'_> {
         let document = json!({
             "name": self.bill.name,
             "origin": "simulated",
-            "kind": self.found.kind,
+            "kind": self.found.uncorrected.kind,
             "work": self.bill.work,
             "in_flight": self.bill.setup.in_flight,
-            "prediction": self.found,
+            "prediction": {
+                "iops": self.found.iops,
+                "bytes_per_s": self.found.bytes_per_s,
+                "latency_s": self.found.latency_s,
+                "range": self.found.range,
+            },
+            "uncorrected": self.found.uncorrected,
             "bound_iops": self.most,
-            "chance": self.sure,
+            "chance": self.drawn,
             "answer": self.answer(),
             "limit": self.limit,
             "waterfall": self.falls,
@@ -107,104 +117,114 @@ impl Answer<'_> {
         Ok(serde_json::to_string_pretty(&document)? + "\n")
     }
 
+    /// The answer on one screen.
+    fn screen(&self) -> Text {
+        // The line "free" says so.
+        let said = |remark: &&String| !remark.starts_with("no software given");
+        let notes = self.found.uncorrected.remarks.iter().filter(said);
+        let notes: Vec<String> = notes.cloned().collect();
+        self.head()
+            .text(&notes, "details: figures, parts and charts by --details; a page by --html FILE")
+    }
+
+    /// The answer without notes.
+    fn head(&self) -> Screen {
+        let Whole { bill, found, drawn, costs, .. } = self;
+        let (evidence, alone) = (&found.evidence, &found.uncorrected);
+        let reads = percent(bill.work.read_share);
+        let mut screen = Screen::default();
+        let size = bill.work.size_bytes;
+        screen.words(&format!("{}: {size} B, {reads} % reads, {}", bill.name, bill.in_flight()));
+        let class = evidence.class.title();
+        let ends = match found.range {
+            Some(Range { p10, p90 }) => format!(", p10 {}, p90 {}", Rate(p10), Rate(p90)),
+            None => format!("; no interval: nobody published results of its class, {class}"),
+        };
+        screen.field("IOPS", &format!("{} predicted{ends}", Rate(found.iops)));
+        let at = |seconds: f64| span(seconds * 1e9);
+        let ends = found.latency_range().map_or(String::new(), |(short, long)| {
+            format!(", p10 {}, p90 {}", at(short), at(long))
+        });
+        screen.field("latency", &format!("{} on average{ends}", at(found.latency_s)));
+        screen.field("bandwidth", &bytes_per_second(found.bytes_per_s));
+        if let Some(limit) = &self.limit {
+            screen.field("limited by", &limit.words());
+        }
+        if let Some(best) = self.what_ifs.first().filter(|best| best.gain > 1.0005) {
+            let (level, gain) = (best.level.word(), (best.gain - 1.0) * 100.0);
+            screen.field("next", &format!("{level} ten percent faster: {gain:+.1} %"));
+        }
+        if let (Some(goal), Some(reaches)) = (self.goal, drawn.reaches) {
+            let percent = reaches * 100.0;
+            let goal = Rate(goal);
+            screen.field("goal", &format!("{goal} IOPS: reached in {percent:.0} % of the draws"));
+        }
+        screen.field("price", &total(&costs.price, "$", ""));
+        screen.field("power", &total(&costs.power, "", " W"));
+        if bill.server.is_some() {
+            screen.field("height", &total(&costs.height, "", " U"));
+        }
+        screen.field("rests on", &basis_words(&alone.inputs));
+        if let Some(learned) = &evidence.learned {
+            let of = if learned.pooled { ", few of its kind and all others" } else { "" };
+            let (rows, publishers) = (learned.rows, learned.publishers);
+            let words = format!("{rows} published results by {publishers} publishers, {class}{of}");
+            screen.field("interval", &words);
+        }
+        screen.field("uncorrected", &format!("{} IOPS by these figures alone", Rate(alone.iops)));
+        if let Some(words) = unsaid(bill.server.is_some(), bill.software.is_some(), true) {
+            screen.field("free", &words);
+        }
+        screen
+    }
+
+    /// Everything.
     fn text(&self) -> Result<Text> {
-        let mut text = Text::new();
-        summary(&mut text, self)?;
-        writeln!(text, "  bound      {} IOPS, whatever the distributions", Rate(self.most))?;
+        let mut text = self.head().all();
+        if let Some(used) = self.found.uncorrected.processor {
+            let of = match self.bill.unused_cores() {
+                Some(jobs) => format!("the cores of {jobs} jobs"),
+                None => "all cores".to_owned(),
+            };
+            writeln!(text, "  processor   {:.1} % of {of}, uncorrected", used * 100.0)?;
+        }
+        let Chance { iops, draws, seed, limits, .. } = &self.drawn;
+        let (p10, p90) = (Rate(iops.p10), Rate(iops.p90));
+        writeln!(text, "  draws       p10 {p10}, p90 {p90} of {draws}, seed {seed}, uncorrected")?;
+        let limits: Vec<String> =
+            limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
+        writeln!(text, "  in draws    {}", limits.join(", "))?;
+        writeln!(text, "  bound       {} IOPS, whatever the distributions", Rate(self.most))?;
         for chart in [
-            charts::falls(&self.falls, &self.sure),
-            charts::busy(&self.found),
+            charts::falls(&self.falls, &self.drawn),
+            charts::busy(&self.found.uncorrected),
             charts::gains(&self.what_ifs),
         ] {
             text.append(&chart.text(charts::COLUMNS));
         }
         parts(&mut text, &self.costs, &self.bill.extras)?;
-        basis(&mut text, self.bill, &self.found)?;
+        basis(&mut text, self.bill, &self.found.uncorrected)?;
         Ok(text)
     }
 }
 
-fn summary(text: &mut Text, answer: &Answer) -> Result<()> {
-    let Answer { bill, found, sure, evidence, .. } = answer;
-    let Work { size_bytes, read_share, .. } = bill.work;
-    let reads = percent(read_share);
-    writeln!(
-        text,
-        "{}: {size_bytes} B, {reads} % reads, {}; predicted",
-        bill.name,
-        bill.in_flight()
-    )?;
-    let middle = evidence.middle;
-    let micros = |seconds: f64| seconds * 1e6;
-    let class = evidence.class.title();
-    let (rate, latency) = (found.iops * middle, micros(found.latency_s / middle));
-    match evidence.ends {
-        Some((low, high)) => {
-            let ends = (Rate(found.iops * low), Rate(found.iops * high));
-            writeln!(text, "  IOPS       {}, p10 {}, p90 {}", Rate(rate), ends.0, ends.1)?;
-            writeln!(
-                text,
-                "  latency    {latency:.1} us on average, p10 {:.1}, p90 {:.1}; percentiles of \
-                 I/Os need a calibrated device",
-                micros(found.latency_s / high),
-                micros(found.latency_s / low)
-            )?;
-        }
-        None => {
-            writeln!(text, "  IOPS       {}; no evidence for this class: {class}", Rate(rate))?;
-            writeln!(
-                text,
-                "  latency    {latency:.1} us on average; percentiles of I/Os need a calibrated \
-                 device"
-            )?;
-        }
-    }
-    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s * middle))?;
-    if let Some(learned) = &evidence.learned {
-        let of = if learned.pooled { "its kind, few, and of all others" } else { "its kind" };
-        writeln!(
-            text,
-            "  evidence   {class}: {} published results by {} publishers, of {of}",
-            learned.rows, learned.publishers
-        )?;
-    }
-    writeln!(
-        text,
-        "  figures    {} IOPS by the network alone, p10 {}, p90 {} of {} draws, seed {}",
-        Rate(found.iops),
-        Rate(sure.iops.p10),
-        Rate(sure.iops.p90),
-        sure.draws,
-        sure.seed
-    )?;
-    if let Some(used) = found.processor {
-        let of = match bill.unused_cores() {
-            Some(jobs) => format!("the cores of {jobs} jobs"),
-            None => "all cores".to_owned(),
-        };
-        writeln!(text, "  processor  {:.1} % of {of}", used * 100.0)?;
-    }
-    writeln!(text, "  rests on   {}", rests_on(&found.inputs))?;
-    if let Some(limit) = &answer.limit {
-        writeln!(text, "  limited by {}", limit.words())?;
-    }
-    draws(text, answer)
+/// How many figures an answer rests on, and how many of these are only recalled.
+pub fn basis_words(inputs: &[Input]) -> String {
+    let (all, recalled) = (inputs.len(), recalled(inputs));
+    let kinds = rests_on(inputs);
+    let kinds = kinds.trim_start_matches("figures: ");
+    format!("{all} figures, {recalled} of them recalled ({kinds})")
 }
 
-/// Results of the draws: bottlenecks, and the share that meets the goal.
-fn draws(text: &mut Text, Answer { sure, goal, .. }: &Answer) -> Result<()> {
-    let limits: Vec<String> =
-        sure.limits.iter().map(|(name, p)| format!("{name} {:.0} %", p * 100.0)).collect();
-    writeln!(text, "  in draws   {}", limits.join(", "))?;
-    if let (Some(goal), Some(reaches)) = (goal, sure.reaches) {
-        let percent = reaches * 100.0;
-        writeln!(
-            text,
-            "  goal       {} IOPS: reached in {percent:.0} % of the samples",
-            Rate(*goal)
-        )?;
-    }
-    Ok(())
+/// What costs nothing in an answer because nobody said it; `None` if everything was said.
+pub fn unsaid(server: bool, software: bool, ports: bool) -> Option<String> {
+    let all = [
+        (server, "cores, lanes and bays (--server)"),
+        (software, "CPU time (--software)"),
+        (ports, "ports (--link)"),
+    ];
+    let free: Vec<&str> = all.iter().filter(|(said, _)| !said).map(|(_, words)| *words).collect();
+    (!free.is_empty()).then(|| format!("not given, so unlimited: {}", free.join(", ")))
 }
 
 fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> {

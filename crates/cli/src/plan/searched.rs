@@ -3,8 +3,10 @@
 use ::catalogue::{Catalogue, Kind};
 use anyhow::Result;
 use block::{Rate, Text};
-use plan::search::{Found, Goal, Refused, draw, search};
+use plan::search::{Candidate, Found, Goal, Refused, search};
 
+use super::predicted::unsaid;
+use super::screen::Screen;
 use super::{Args, bill, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -19,6 +21,8 @@ pub fn searched(
     let bill = bill(&args.system, catalogue)?;
     let goal = Goal {
         iops,
+        confident: args.confident,
+        draws: (args.draws, args.seed),
         work: bill.work,
         server: bill.server,
         software: bill.software,
@@ -33,11 +37,11 @@ pub fn searched(
         year: super::sized::year(args)?,
         interface: args.interface.map(|interface| interface.word().to_owned()),
     };
-    let mut found = search(&goal, &bill.catalogue);
-    draw(&goal, &bill.catalogue, &mut found, (args.draws, args.seed));
+    let found = search(&goal, &bill.catalogue);
     match args.json {
         true => output::document(&found)?,
-        false => output::print(&listing(&goal, &found)?)?,
+        false if args.details => output::print(&listing(&goal, &found)?)?,
+        false => output::print(&screen(args, &goal, &found)?)?,
     }
     Ok(if found.candidates.is_empty() { Exit::Missed } else { Exit::Good })
 }
@@ -48,36 +52,136 @@ fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
     Ok(part.id.clone())
 }
 
+/// Alternatives on a screen, after the first.
+pub const SHOWN: usize = 5;
+
+/// The answer on one screen, and below it the refusals if somebody asks for them.
+fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {
+    let mut screen = Screen::default();
+    let (size, reads) = (goal.work.size_bytes, percent(goal.work.read_share));
+    let reached = if goal.confident { "p10" } else { "the median" };
+    screen.words(&format!(
+        "{} IOPS of {size} B, {reads} % reads, from one server; reached by {reached}",
+        Rate(goal.iops)
+    ));
+    match found.candidates.first() {
+        Some(best) => first(&mut screen, best),
+        None => {
+            let nearest = nearest(found).map_or(String::new(), |what| format!(": {what}"));
+            screen.words(&format!("no system reaches it; the nearest{nearest}"));
+        }
+    }
+    let rest = found.candidates.get(1..).unwrap_or_default();
+    if !rest.is_empty() {
+        screen.row("  others              number   IOPS    p10    p90 limit       price    power");
+    }
+    for c in rest.iter().take(SHOWN) {
+        let end = |end: Option<f64>| end.map_or("-".to_owned(), |rate| Rate(rate).to_string());
+        let (p10, p90) = (end(c.range.map(|r| r.p10)), end(c.range.map(|r| r.p90)));
+        let price = c.price.map_or("unknown".to_owned(), |price| format!("${price:.0}"));
+        let power = c.power.map_or("unknown".to_owned(), |power| format!("{power:.0} W"));
+        let (iops, limit) = (Rate(c.iops).to_string(), &c.limit);
+        let (drive, drives) = (&c.drive, c.drives);
+        screen.row(&format!(
+            "  {drive:<22}{drives:>4} {iops:>6} {p10:>6} {p90:>6} {limit:<9} {price:>7} {power:>8}"
+        ));
+    }
+    let of = (rest.len(), found.refused.len(), found.not_sold.len());
+    counts(&mut screen, args, of, goal.year);
+    if let Some(words) = unsaid(goal.server.is_some(), goal.software.is_some(), true) {
+        screen.words(&words);
+    }
+    let mut text = screen.text(&[], ORDER);
+    if args.why {
+        refusals(&mut text, found)?;
+    }
+    Ok(text)
+}
+
+/// How a list of systems is ordered, and where all figures are.
+pub const ORDER: &str = "order: price, number, power; prices: --price PART=DOLLARS; all: --details";
+
+/// How many drives a screen leaves out: others that reach the goal, refused ones, those not sold.
+pub fn counts(
+    screen: &mut Screen,
+    args: &Args,
+    (others, refused, unsold): (usize, usize, usize),
+    year: Option<u32>,
+) {
+    let mut all = Vec::new();
+    let others = others.saturating_sub(SHOWN);
+    if others > 0 {
+        all.push(format!("{others} other drives reach it: --details"));
+    }
+    if refused > 0 && !args.why {
+        all.push(format!("{refused} do not: --why"));
+    }
+    if let Some(year) = year.filter(|_| unsold > 0) {
+        all.push(format!("{unsold} were not sold in {year}: --year YEAR|any"));
+    }
+    if !all.is_empty() {
+        screen.words(&all.join("; "));
+    }
+}
+
+/// The system that comes first.
+fn first(screen: &mut Screen, best: &Candidate) {
+    let range = best.range.map_or(String::new(), |range| {
+        format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
+    });
+    let Candidate { drive, drives, cards, limit, .. } = best;
+    let on = if cards == drives { String::new() } else { format!(" on {cards} adapters") };
+    screen.field("system", &format!("{drives} x {drive}{on}"));
+    screen.field("IOPS", &format!("{} predicted{range}", Rate(best.iops)));
+    screen.field("limited by", limit);
+    screen.field("price", &price(best));
+    screen.field("power", &power(best));
+    let (recalled, all, kind) = (best.recalled, best.figures, best.kind.word());
+    screen.field("rests on", &rests(recalled, all, kind));
+}
+
+/// How many figures a system of a list rests on, and how many of these are only recalled.
+pub fn rests(recalled: usize, all: usize, kind: &str) -> String {
+    format!("{all} figures, {recalled} of them recalled; the least sure kind is {kind}")
+}
+
+fn price(c: &Candidate) -> String {
+    let known = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
+    match (c.price, c.break_even) {
+        (Some(price), _) => format!("${price:.0} ({})", known(c.price_kind)),
+        (None, Some(even)) => format!("not known; even at ${even:.0} each (derived)"),
+        (None, None) => "not known".to_owned(),
+    }
+}
+
+fn power(c: &Candidate) -> String {
+    match c.power {
+        Some(power) => format!("{power:.0} W ({})", c.power_kind.unwrap_or(Kind::Derived).word()),
+        None => "not known".to_owned(),
+    }
+}
+
 fn listing(goal: &Goal, found: &Found) -> Result<Text> {
     let mut text = Text::new();
     let reads = percent(goal.work.read_share);
     let size = goal.work.size_bytes;
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads} % reads; predicted, in brackets the least sure figure \
-         that a number rests on; * is beaten by none",
-        Rate(goal.iops)
+        "{} IOPS of {size} B, {reads} % reads, reached by {}; predicted, in brackets the least \
+         sure figure that a number rests on; * is beaten by none",
+        Rate(goal.iops),
+        if goal.confident { "p10" } else { "the median" }
     )?;
     for c in &found.candidates {
-        let known = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
-        let price = match (c.price, c.break_even) {
-            (Some(price), _) => format!("${price:.0} ({})", known(c.price_kind)),
-            (None, Some(even)) => format!("not known; even at ${even:.0} each (derived)"),
-            (None, None) => "not known".to_owned(),
-        };
-        let power = match c.power {
-            Some(power) => format!("{power:.0} W ({})", known(c.power_kind)),
-            None => "power not known".to_owned(),
-        };
-        let sure = c.chance.map_or(String::new(), |sure| {
-            let (low, high) = (Rate(sure.iops.p10), Rate(sure.iops.p90));
-            format!(", figures' p10 {low}, p90 {high}, reached in {:.0} %", sure.reaches * 100.0)
+        let (price, power) = (price(c), power(c));
+        let range = c.range.map_or(String::new(), |range| {
+            format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
         });
         let mark = if c.pareto { '*' } else { ' ' };
         writeln!(
             text,
-            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} {price}, \
-             {power}{sure}",
+            "{mark} {:>4} x {:<24} on {:>3} cards  {:>6} IOPS {:<10} limit {:<9} price {price}, \
+             power {power}{range}",
             c.drives,
             c.drive,
             c.cards,
@@ -89,7 +193,16 @@ fn listing(goal: &Goal, found: &Found) -> Result<Text> {
     if let (true, Some(nearest)) = (found.candidates.is_empty(), nearest(found)) {
         writeln!(text, "no system reaches it; the nearest is {nearest}")?;
     }
-    writeln!(text, "not:")?;
+    refusals(&mut text, found)?;
+    super::sized::not_sold(&mut text, goal.year, &found.not_sold)?;
+    Ok(text)
+}
+
+/// Each drive that does not reach the goal, with its reason.
+fn refusals(text: &mut Text, found: &Found) -> Result<()> {
+    if !found.refused.is_empty() {
+        writeln!(text, "not:")?;
+    }
     for refused in &found.refused {
         let Refused { drive, reason, relax, within } = refused;
         let within = within.as_ref().map_or(String::new(), |most| {
@@ -98,8 +211,7 @@ fn listing(goal: &Goal, found: &Found) -> Result<Text> {
         });
         writeln!(text, "  {drive:<24} {reason}: try {relax}{within}")?;
     }
-    super::sized::not_sold(&mut text, goal.year, &found.not_sold)?;
-    Ok(text)
+    Ok(())
 }
 
 /// The drive that gets nearest to the goal, and how near.

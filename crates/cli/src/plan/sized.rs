@@ -7,7 +7,11 @@ use block::{Rate, Text};
 use clap::{Args as Flags, ValueEnum};
 use plan::bill::{Bill, Down, HOSTS_MAX, Raid, Setup};
 use plan::size::{Need, Sized, Sizing, size};
+use report::span;
 
+use super::predicted::unsaid;
+use super::screen::Screen;
+use super::searched::{ORDER, SHOWN, counts, rests};
 use super::{Args, amount, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -156,6 +160,8 @@ pub fn sized(
     let adapter = args.system.adapter.as_ref().map(|name| bill.catalogue.part(name));
     let adapter = adapter.transpose().map_err(|error| UsageError(format!("--adapter: {error}")))?;
     let need = Need {
+        confident: args.confident,
+        draws: (args.draws, args.seed),
         latency_s: time("--latency", &flags.latency)?,
         p99_s: time("--p99", &flags.p99)?,
         capacity: amount("--capacity", &flags.capacity, Dimension::BYTES, (1.0, 1e21))?,
@@ -185,7 +191,8 @@ pub fn sized(
     let found = size(&need, &bill.catalogue);
     match args.json {
         true => output::document(&found)?,
-        false => output::print(&listing(&need, &found)?)?,
+        false if args.details => output::print(&listing(&need, &found)?)?,
+        false => output::print(&screen(args, &need, &found)?)?,
     }
     Ok(if found.found.is_empty() { Exit::Missed } else { Exit::Good })
 }
@@ -199,25 +206,112 @@ fn link(name: &str, bill: &Bill) -> Result<String, UsageError> {
     }
 }
 
-fn listing(need: &Need, sizing: &Sizing) -> Result<Text> {
-    let mut text = Text::new();
+/// The need in words.
+fn wanted(need: &Need, sizing: &Sizing) -> String {
     let (size, reads) = (need.work.size_bytes, percent(need.work.read_share));
-    write!(text, "{} IOPS of {size} B, {reads} % reads", Rate(sizing.iops))?;
+    let mut words = format!("{} IOPS of {size} B, {reads} % reads", Rate(sizing.iops));
     if let Some(bytes) = sizing.capacity {
-        write!(text, ", {} for data", space(bytes))?;
+        words += &format!(", {} for data", space(bytes));
     }
     if need.years > 0.0 {
-        write!(text, ", after {} years at {} % a year", need.years, percent(need.growth))?;
+        words += &format!(", after {} years at {} % a year", need.years, percent(need.growth));
     }
     let Down { drives, hosts } = need.setup.down;
     for (count, what) in [(drives, "drives of a host"), (hosts, "hosts")] {
         if count > 0 {
-            write!(text, ", with {count} {what} down")?;
+            words += &format!(", with {count} {what} down");
         }
     }
+    words + ", reached by " + if need.confident { "p10" } else { "the median" }
+}
+
+/// The answer on one screen, and below it the refusals if somebody asks for them.
+fn screen(args: &Args, need: &Need, sizing: &Sizing) -> Result<Text> {
+    let mut screen = Screen::default();
+    screen.words(&wanted(need, sizing));
+    match sizing.found.first() {
+        Some(best) => first(&mut screen, best),
+        None => screen.words("no system reaches it"),
+    }
+    let rest = sizing.found.get(1..).unwrap_or_default();
+    if !rest.is_empty() {
+        screen
+            .row("  others            hosts drives   IOPS    p10    p90 limit       price  power");
+    }
+    for s in rest.iter().take(SHOWN) {
+        let end = |end: Option<f64>| end.map_or("-".to_owned(), |rate| Rate(rate).to_string());
+        let (p10, p90) = (end(s.range.map(|r| r.p10)), end(s.range.map(|r| r.p90)));
+        let price = s.price.map_or("unknown".to_owned(), |price| format!("${price:.0}"));
+        let power = s.power.map_or("unknown".to_owned(), |power| format!("{power:.0} W"));
+        let (iops, limit) = (Rate(s.iops).to_string(), &s.limit);
+        let (drive, hosts, drives) = (&s.drive, s.hosts, s.drives);
+        screen.row(&format!(
+            "  {drive:<20}{hosts:>3} {drives:>6} {iops:>6} {p10:>6} {p90:>6} {limit:<9} {price:>7} \
+             {power:>6}"
+        ));
+    }
+    let of = (rest.len(), sizing.short.len(), sizing.not_sold.len());
+    counts(&mut screen, args, of, need.year);
+    let ports = need.ports.is_some();
+    if let Some(words) = unsaid(need.server.is_some(), need.software.is_some(), ports) {
+        screen.words(&words);
+    }
+    let mut text = screen.text(&[], ORDER);
+    if args.why {
+        shorts(&mut text, sizing)?;
+    }
+    Ok(text)
+}
+
+/// The system that comes first.
+fn first(screen: &mut Screen, best: &Sized) {
+    let Sized { hosts, drives, drive, .. } = best;
+    let of = if *hosts == 1 { "host" } else { "hosts" };
+    screen.field("system", &format!("{hosts} {of} of {drives} x {drive}"));
+    let range = best.range.map_or("; no interval".to_owned(), |range| {
+        format!(", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
+    });
+    let down =
+        best.iops_down.map_or(String::new(), |down| format!("; {} with that down", Rate(down)));
+    screen.field("IOPS", &format!("{} predicted{range}{down}", Rate(best.iops)));
+    let p99 = best.p99_s.map_or(String::new(), |p99| {
+        format!(", p99 {} ({})", span(p99 * 1e9), best.p99_s_kind.word())
+    });
+    screen.field("latency", &format!("{} at the goal{p99}", span(best.latency_s * 1e9)));
+    if let Some(bytes) = best.usable_bytes {
+        screen.field("data", &space(bytes));
+    }
+    screen.field("decided by", &best.limit);
+    let word = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
+    let price = best.price.map_or("not known".to_owned(), |price| {
+        let of = best.price_date.as_ref().map_or(String::new(), |date| format!(", of {date}"));
+        format!("${price:.0} ({}{of})", word(best.price_kind))
+    });
+    let power = best.power.map(|power| format!("{power:.0} W ({})", word(best.power_kind)));
+    let power = power.unwrap_or("not known".to_owned());
+    let height = best.height.map_or(String::new(), |height| format!("; height {height} U"));
+    screen.field("costs", &format!("price {price}; power {power}{height}"));
+    screen.field("rests on", &rests(best.recalled, best.figures, best.kind.word()));
+}
+
+/// Each drive that does not reach the goal, with its reason.
+fn shorts(text: &mut Text, sizing: &Sizing) -> Result<()> {
+    if !sizing.short.is_empty() {
+        writeln!(text, "not:")?;
+    }
+    for short in &sizing.short {
+        writeln!(text, "  {:<24} {}", short.drive, short.reason)?;
+    }
+    Ok(())
+}
+
+fn listing(need: &Need, sizing: &Sizing) -> Result<Text> {
+    let mut text = Text::new();
     writeln!(
         text,
-        "; predicted, in brackets the least sure figure that a number rests on; * is beaten by none"
+        "{}; predicted, in brackets the least sure figure that a number rests on; * is beaten by \
+         none",
+        wanted(need, sizing)
     )?;
     for sized in &sizing.found {
         line(&mut text, sized)?;
@@ -225,12 +319,7 @@ fn listing(need: &Need, sizing: &Sizing) -> Result<Text> {
     if sizing.found.is_empty() {
         writeln!(text, "nothing does it")?;
     }
-    if !sizing.short.is_empty() {
-        writeln!(text, "not:")?;
-    }
-    for short in &sizing.short {
-        writeln!(text, "  {:<24} {}", short.drive, short.reason)?;
-    }
+    shorts(&mut text, sizing)?;
     not_sold(&mut text, need.year, &sizing.not_sold)?;
     Ok(text)
 }
@@ -258,6 +347,9 @@ fn line(text: &mut Text, s: &Sized) -> std::fmt::Result {
         Rate(s.iops).to_string(),
         s.kind.word(),
     )?;
+    if let Some(range) = s.range {
+        write!(text, ", p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))?;
+    }
     if let Some(down) = s.iops_down {
         write!(text, ", {} with that down", Rate(down))?;
     }

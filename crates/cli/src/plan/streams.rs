@@ -7,15 +7,11 @@ use plan::mixed::{Mixed, mixed};
 use serde_json::json;
 
 use super::{Args, blame, percent};
-use crate::exit::{Exit, UsageError};
+use crate::exit::Exit;
 use crate::output;
 
 /// Predicts a bill with streams.
-pub fn streams(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
-    if args.html.is_some() || goal.is_some() {
-        let why = "--html and --goal: not available for a bill with [[stream]]";
-        return Err(UsageError(why.to_owned()).into());
-    }
+pub fn streams(args: &Args, bill: &Bill) -> Result<Exit> {
     let found = mixed(bill).map_err(|error| blame(args.bill.as_deref(), error))?;
     match args.json {
         true => output::json(&document(bill, &found)?)?,
@@ -38,7 +34,7 @@ fn document(bill: &Bill, found: &Mixed) -> Result<String> {
 fn text(bill: &Bill, found: &Mixed) -> Result<Text> {
     let kind = found.kind.word();
     let mut text = Text::new();
-    writeln!(text, "{}: {} streams at once; predicted ({kind})", bill.name, found.flows.len())?;
+    writeln!(text, "{}: {} streams at once; uncorrected ({kind})", bill.name, found.flows.len())?;
     for flow in &found.flows {
         let work = flow.stream.work;
         writeln!(

@@ -66,6 +66,11 @@ fn strangers(table: &Table) -> Result<Text> {
 
 fn table(report: &Report) -> Result<Text> {
     let mut text = Text::new();
+    writeln!(
+        text,
+        "published figures next to the network alone, uncorrected: plan BILL corrects it by the \
+         results above"
+    )?;
     let mut case = "";
     for row in &report.rows {
         if row.case != case {

@@ -107,16 +107,22 @@ pub struct Row {
     pub id: String,
     /// Description of the figure.
     pub figure: String,
-    /// Published value, or one derived from it. Without a value the live figure is compared with
-    /// the model's.
+    /// The figure of the document itself. Without one, and without a derived one, the live figure
+    /// is compared with the model's.
     #[serde(default)]
     pub published: Option<f64>,
-    /// Unit of all three figures.
+    /// A figure that the document does not have and that follows from its others.
+    #[serde(default)]
+    pub derived: Option<f64>,
+    /// Of all three.
     pub unit: String,
     /// Source of the model's figure.
     #[serde(default)]
     pub modelled: Option<FigureSource>,
-    /// Source of the live figure.
+    /// Whether a constant of the model was chosen to meet this figure.
+    #[serde(default)]
+    pub fitted: bool,
+    /// Where the live one stands.
     #[serde(default)]
     pub live: Option<FigureSource>,
     /// Factor on the live figure before its comparison with the published one.
@@ -349,12 +355,17 @@ fn check(scenario: &Scenario) -> Result<(), String> {
         if !rows.insert(row.id.as_str()) {
             return Err(format!("two rows are called '{}'", row.id));
         }
-        if row.published.is_some_and(|value| !value.is_finite() || value == 0.0) || row.scale <= 0.0
-        {
-            return Err(format!("row '{}': published and scale must be above 0", row.id));
+        let document = [row.published, row.derived];
+        let wrong = |value: f64| !value.is_finite() || value == 0.0;
+        if document.into_iter().flatten().any(wrong) || row.scale <= 0.0 {
+            let id = &row.id;
+            return Err(format!("row '{id}': published, derived and scale are numbers beyond 0"));
         }
-        if row.published.is_none() && row.modelled.is_none() {
-            return Err(format!("row '{}': needs published or modelled", row.id));
+        if row.published.is_some() && row.derived.is_some() {
+            return Err(format!("row '{}': published or derived, not both", row.id));
+        }
+        if row.published.or(row.derived).is_none() && row.modelled.is_none() {
+            return Err(format!("row '{}': neither published nor modelled", row.id));
         }
         for (place, way) in [(&row.modelled, Way::Modelled), (&row.live, Way::Live)] {
             let Some(place) = place else { continue };
@@ -410,9 +421,8 @@ mod test {
         assert!(why(&format!("{row}live={{step='no'}}")).contains("no live step 'no'"));
         assert!(why(&format!("{row}{row}")).contains("two rows are called 'r'"));
         assert!(why(&format!("{row}more=1")).contains("more"));
-        assert!(
-            why("[[row]]\nid='r'\nfigure='f'\nunit='s'").contains("needs published or modelled")
-        );
+        assert!(why("[[row]]\nid='r'\nfigure='f'\nunit='s'").contains("neither published nor"));
+        assert!(why(&format!("{row}derived=2.0")).contains("published or derived"));
         let step = "[[step]]\nid='../up'\nway='live'\nrun=['race']\n";
         assert!(why(&format!("{row}{step}")).contains("'../up'"));
         let step = "[[step]]\nid='s'\nway='live'\nclients=0\nrun=['race']\n";

@@ -21,7 +21,7 @@ pub fn text(outcomes: &[Outcome], ways: (bool, bool)) -> Result<Text, fmt::Error
         writeln!(out)?;
         writeln!(out, "{:<32} {:>10} {:>17} {:>17}", "", "published", "modelled", "live")?;
         for row in &one.rows {
-            let figure = format!("{}, {}", row.figure, row.unit);
+            let figure = format!("{}, {}", labelled(row), row.unit);
             let modelled = held(row.modelled, row.error_percent);
             let live = held(row.live, row.live_error_percent);
             let published = or_dash(row.published.map(number));
@@ -66,7 +66,7 @@ pub fn markdown(outcomes: &[Outcome], ways: (bool, bool)) -> String {
             let _ = write!(
                 out,
                 "| {} | {} | {} ",
-                row.figure,
+                labelled(row),
                 row.unit,
                 or_dash(row.published.map(number))
             );
@@ -142,8 +142,16 @@ fn held(value: Option<f64>, error: Option<f64>) -> String {
     }
 }
 
+/// The figure in words, with the value that follows from the document where it has none itself.
+fn labelled(row: &Shown) -> String {
+    match row.derived {
+        Some(derived) => format!("{} (derived: {})", row.figure, number(derived)),
+        None => row.figure.clone(),
+    }
+}
+
 /// Four digits are enough to see a difference.
-fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     let (value, unit) = match value.abs() {
         1e6.. => (value / 1e6, "M"),
         1e4.. => (value / 1e3, "K"),

@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::file::{FigureSource, Row, Scenario, Way};
+use super::print::number;
 
 /// Maximum deviation that needs no explanation, in percent.
 const CLOSE_PERCENT: f64 = 5.0;
@@ -17,7 +18,12 @@ const BUSY_PERCENT: f64 = 90.0;
 /// Minimum use by the run itself that shows CPUs as its bottleneck, in percent of all.
 const OWN_PERCENT: f64 = 33.0;
 
-/// ID of the step that runs `plan verify`.
+/// From this difference on the correction makes a figure worse, in points of a percent.
+const WORSE_PERCENT: f64 = 0.05;
+/// Start of the JSON pointers to a corrected answer of `plan`.
+const ANSWER: &str = "/answer/p50/";
+
+/// The step that asks `plan verify`.
 pub const VERIFY: &str = "verify";
 
 /// A scenario that was run.
@@ -65,7 +71,9 @@ pub struct Shown {
     pub figure: String,
     /// Published figure, if there is one.
     pub published: Option<f64>,
-    /// Figure of the model.
+    /// The figure that follows from the document's others, where the document has none itself.
+    pub derived: Option<f64>,
+    /// Of the model.
     pub modelled: Option<f64>,
     /// Origin of the model's figure: predicted, fitted, arithmetic, another reading.
     pub modelled_origin: Option<String>,
@@ -193,15 +201,11 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let real = place.and_then(|place| figure(place, found));
     let (modelled_value, live_value) = (model.as_ref().map(|m| m.0), real.as_ref().map(|r| r.0));
     let live_held = live_value.map(|value| value * row.scale);
-    let error_percent = error(modelled_value, row.published);
-    let live_error_percent = error(live_held, row.published.or(modelled_value));
+    let document = row.published.or(row.derived);
+    let error_percent = error(modelled_value, document);
+    let live_error_percent = error(live_held, document.or(modelled_value));
     let mut words = Vec::new();
-    if modelled && model.is_none() {
-        words.push(format!("model: none: {}", no_model(row, found)));
-    } else if is_far(error_percent) {
-        let why = if row.why.is_empty() { "not explained" } else { &row.why };
-        words.push(format!("model: {why}"));
-    }
+    words.extend(of_model(row, found, error_percent).filter(|_| modelled));
     let apart = error(live_held, modelled_value);
     words.extend(match place {
         Some(place) if real.is_none() => Some(format!("live: none: {}", no_live(place, found))),
@@ -212,8 +216,8 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         None if live && row.live.is_none() => absent(row).map(|why| format!("live: none: {why}")),
         _ => None,
     });
-    if real.is_some() && row.published.is_none() && live_error_percent.is_some() {
-        words.push("live: compared with the model, as nothing was published".to_owned());
+    if real.is_some() && document.is_none() && live_error_percent.is_some() {
+        words.push("live: held against the model: nothing was published".to_owned());
     }
     if real.is_some()
         && let Some(network) = result.and_then(|result| result["network"].as_str())
@@ -227,19 +231,24 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     if real.is_some() && !row.given.is_empty() {
         words.push(format!("live: given: {}", row.given));
     }
-    let kind = model.as_ref().and_then(|(_, kind)| caution(kind)).map(str::to_owned);
+    let kind = model.as_ref().map(|(_, kind)| if row.fitted { "fitted" } else { kind.as_str() });
+    let kind = kind.and_then(caution).map(str::to_owned);
     let is_scaled = |_: &&(f64, String)| row.scale != 1.0;
     let scaled = real.as_ref().filter(is_scaled).map(|(_, origin)| {
         let error = live_error_percent.map_or_else(String::new, |error| format!(": {error:+.1} %"));
         format!("live: {origin}, compared after scaling by {}{error}", row.scale)
     });
     let reason: Vec<String> = kind.into_iter().chain(scaled).chain(words.clone()).collect();
-    let (modelled, modelled_origin) = model.unzip();
+    let (modelled, mut modelled_origin) = model.unzip();
+    if row.fitted && modelled.is_some() {
+        modelled_origin = Some("fitted".to_owned());
+    }
     let (live, live_origin) = real.unzip();
     Shown {
         id: row.id.clone(),
         figure: row.figure.clone(),
         published: row.published,
+        derived: row.derived,
         modelled,
         modelled_origin,
         live,
@@ -254,7 +263,21 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     }
 }
 
-/// Relative difference in percent; 0 if it is only due to rounding.
+/// Why the model has no figure, or another one than the document.
+fn of_model(row: &Row, found: &Found, error_percent: Option<f64>) -> Option<String> {
+    let place = row.modelled.as_ref();
+    let document = row.published.or(row.derived);
+    if place.and_then(|place| figure(place, found)).is_none() {
+        return Some(format!("model: none: {}", no_model(row, found)));
+    }
+    if let Some(why) = worse_by_correction(place?, found, document, error_percent) {
+        return Some(format!("model: {why}"));
+    }
+    let why = if row.why.is_empty() { "not explained" } else { &row.why };
+    is_far(error_percent).then(|| format!("model: {why}"))
+}
+
+/// Relative difference in percent; 0 if it is only rounding.
 fn error(value: Option<f64>, right: Option<f64>) -> Option<f64> {
     let error = 100.0 * (value? / right? - 1.0);
     Some(if error.abs() < ROUNDED_PERCENT { 0.0 } else { error })
@@ -269,6 +292,8 @@ fn caution(kind: &str) -> Option<&'static str> {
     match kind {
         "fitted" => Some("model: fitted to this figure, agreement proves nothing"),
         "arithmetic" => Some("model: arithmetic of the document's own numbers"),
+        "uncorrected" => Some("model: no published results of such a figure correct it"),
+        "bound" => Some("model: an upper bound, not a prediction"),
         _ => None,
     }
 }
@@ -338,7 +363,7 @@ fn explained(result: &Value) -> String {
 /// Word for a tag of `plan verify`.
 fn kind(tag: &str) -> String {
     match tag {
-        "PRED" => "predicted",
+        "PRED" => "uncorrected",
         "FIT" => "fitted",
         "ARITH" => "arithmetic",
         "ALT" => "another reading",
@@ -354,7 +379,33 @@ fn origin(result: &Value) -> &str {
     origin.unwrap_or("simulated")
 }
 
-/// A figure, and its origin.
+/// Why the correction by published results makes a figure worse, if the network alone is nearer.
+fn worse_by_correction(
+    place: &FigureSource,
+    found: &Found,
+    document: Option<f64>,
+    error_percent: Option<f64>,
+) -> Option<String> {
+    let figure = place.at.strip_prefix(ANSWER)?;
+    let alone = FigureSource { at: format!("/uncorrected/{figure}"), ..place.clone() };
+    let (alone, _) = self::figure(&alone, found)?;
+    let (without, with) = (error(Some(alone), document)?, error_percent?);
+    if with.abs() < without.abs() + WORSE_PERCENT {
+        return None;
+    }
+    let answer = &found.results.get(place.step.as_deref()?)?["answer"];
+    let class = answer["class"].as_str()?.replace('-', " ");
+    let of = |key: &str| answer["evidence"][key].as_u64();
+    let (rows, publishers) = (of("rows")?, of("publishers")?);
+    Some(format!(
+        "the correction makes it worse: uncorrected {}, {without:+.1} %; the correction is the \
+         median of {rows} results by {publishers} publishers (class: {class}), and a founding \
+         document shows the best run of its publisher",
+        number(alone)
+    ))
+}
+
+/// A figure, and what kind it is.
 fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
     if let Some([case, name]) = &place.verify {
         let rows = found.verified.pointer("/report/rows")?.as_array()?;
@@ -372,6 +423,8 @@ fn figure(place: &FigureSource, found: &Found) -> Option<(f64, String)> {
     let result = found.results.get(step)?;
     // Answers of `plan` have the origin "simulated", like other unmeasured results.
     let origin = match result["answer"].is_object() {
+        true if place.at.starts_with("/uncorrected/") => "uncorrected",
+        true if place.at == "/bound_iops" => "bound",
         true => "predicted",
         false => origin(result),
     };
@@ -504,6 +557,39 @@ mod test {
             )]
         );
         assert_eq!(earlier("2026-01-02T00:00:00Z").len(), 2);
+    }
+
+    #[test]
+    fn a_row_that_the_correction_makes_worse_says_so_and_why() {
+        let answer = |corrected: f64, alone: f64| {
+            let result = json!({ "origin": "simulated", "uncorrected": { "iops": alone },
+                "answer": { "class": "host-bound", "p50": { "iops": corrected },
+                    "evidence": { "rows": 46, "publishers": 40 } } });
+            Found { results: [("s".to_owned(), result)].into(), ..Found::default() }
+        };
+        let row = row("modelled={ step='s', at='/answer/p50/iops' }");
+        let worse = shown(&row, &answer(83.0, 98.0), (true, false));
+        assert_eq!(worse.modelled_origin.as_deref(), Some("predicted"));
+        let [why] = &worse.words[..] else { panic!("{:?}", worse.words) };
+        assert!(why.contains("uncorrected 98, -2.0 %") && why.contains("46 results"), "{why}");
+        assert!(why.contains("class: host bound"), "{why}");
+        // A correction that helps needs no words, and one that is far off has the row's.
+        assert!(shown(&row, &answer(99.0, 120.0), (true, false)).words.is_empty());
+        assert_eq!(shown(&row, &answer(80.0, 70.0), (true, false)).words, ["model: so"]);
+        let fitted = Row { fitted: true, ..row };
+        let fitted = shown(&fitted, &answer(99.0, 120.0), (true, false));
+        assert_eq!(fitted.modelled_origin.as_deref(), Some("fitted"));
+        assert!(fitted.reason.contains("proves nothing"), "{}", fitted.reason);
+    }
+
+    #[test]
+    fn a_derived_figure_is_not_published_and_still_compared() {
+        let mut row = row(LIVE);
+        (row.published, row.derived) = (None, Some(100.0));
+        let shown = shown(&row, &found(9.8, 30.0), (false, true));
+        assert_eq!((shown.published, shown.derived), (None, Some(100.0)));
+        assert!((shown.live_error_percent.unwrap() + 2.0).abs() < 1e-9);
+        assert!(!shown.words.iter().any(|words| words.contains("nothing was published")));
     }
 
     #[test]

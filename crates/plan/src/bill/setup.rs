@@ -192,7 +192,13 @@ impl Setup {
         self.hosts.saturating_sub(self.down.hosts)
     }
 
-    /// Returns the number of hosts that may fail before data are lost.
+    /// Copies of the data that exist: each is on another host, so that hosts which are down may
+    /// leave fewer than `replicas`. 1 with erasure coding.
+    pub fn copies(&self) -> u32 {
+        self.replicas.min(self.up()).max(1)
+    }
+
+    /// How many hosts may fail before data is lost.
     pub fn survives(&self) -> u32 {
         self.erasure.map_or(self.replicas - 1, |code| code.parity)
     }
@@ -202,7 +208,7 @@ impl Setup {
     /// stripes.
     pub fn host_writes(&self) -> (f64, f64) {
         match self.erasure {
-            None => (0.0, f64::from(self.replicas)),
+            None => (0.0, f64::from(self.copies())),
             Some(code) if self.sequential => (0.0, f64::from(code.width()) / f64::from(code.data)),
             Some(code) => {
                 let each = f64::from(1 + code.parity);
@@ -217,7 +223,7 @@ impl Setup {
     pub fn carried(&self, reads: f64, writes: f64) -> f64 {
         let copies = match self.erasure {
             Some(code) => f64::from(code.width()) / f64::from(code.data),
-            None => f64::from(self.replicas),
+            None => f64::from(self.copies()),
         };
         (reads + writes * (copies - 1.0)).max(writes * copies)
     }

@@ -76,7 +76,13 @@ impl Class {
         }
     }
 
-    /// Returns the class of a bill, by its prediction.
+    /// Factor from what a network says to the middle of an answer; 1 without evidence.
+    pub(crate) fn middle(self) -> f64 {
+        let alike = Alike { class: self, guessed: false };
+        learn(shipped(), alike, |_| true).map_or(1.0, |learned| interval(&learned).1)
+    }
+
+    /// Of a bill, by what its answer says.
     pub fn of(bill: &Bill, found: &Prediction) -> Class {
         if bill.setup.hosts > 1 {
             return Class::Cluster;
@@ -186,6 +192,13 @@ pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure,
     let (low, middle, high) = interval(known);
     let ends = (low.min(middle * spread.0), high.max(middle * spread.1));
     Ok(Sure { class, learned, middle, ends: Some(ends) })
+}
+
+/// The largest factor of any class from what its network says to the middle of the answer, at
+/// least 1.
+pub(crate) fn largest_middle() -> f64 {
+    static LARGEST: OnceLock<f64> = OnceLock::new();
+    *LARGEST.get_or_init(|| Class::ALL.into_iter().map(Class::middle).fold(1.0, f64::max))
 }
 
 #[cfg(test)]

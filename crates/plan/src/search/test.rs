@@ -1,8 +1,21 @@
 use super::*;
+use crate::evidence;
+
+/// What an array is answered that does `iops` by its figures alone.
+fn array(iops: f64) -> f64 {
+    iops * evidence::Class::Array.middle()
+}
+
+/// Thousands of I/Os per second that an array with this answer does by its figures alone.
+fn kilo(answered: f64) -> f64 {
+    (answered / array(1e3)).round()
+}
 
 fn goal(read: f64) -> Goal {
     Goal {
         iops: 1e6,
+        confident: false,
+        draws: (100, 1),
         work: Work { size_bytes: 4096.0, read_share: read, outstanding: 32, flush: None },
         server: None,
         software: None,
@@ -19,13 +32,14 @@ fn a_million_reads() {
     let catalogue = Catalogue::shipped();
     let found = search(&goal(1.0), &catalogue);
     let of = |drive: &str| found.candidates.iter().find(|c| c.drive == drive);
-    // By ratings alone: 29 SSDs, two P4800X, one P5800X, six of the cards of 1.2 TB.
-    assert_eq!(of("x25-m").unwrap().drives, 29);
-    assert_eq!(of("p4800x-375").unwrap().drives, 2);
+    // By ratings: 29 SSDs, two P4800X, one P5800X, six of the cards of 1.2 TB. Published arrays do
+    // 0.89 of their ratings.
+    assert_eq!(of("x25-m").unwrap().drives, (1e6 / array(35e3)).ceil() as u32);
+    assert_eq!(of("p4800x-375").unwrap().drives, 3);
     assert_eq!(of("p5800x-800").unwrap().drives, 1);
-    assert_eq!(of("iodrive-duo-1200-mlc").unwrap().drives, 6);
-    assert_eq!(of("marvell-88nv9145").unwrap().drives, 11);
-    assert_eq!(of("p4800x-375").unwrap().price, Some(3040.0));
+    assert_eq!(of("iodrive-duo-1200-mlc").unwrap().drives, 7);
+    assert_eq!(of("marvell-88nv9145").unwrap().drives, 13);
+    assert_eq!(of("p4800x-375").unwrap().price, Some(4560.0));
     let reason = |drive: &str| &found.refused.iter().find(|one| one.drive == drive).unwrap().reason;
     assert!(reason("sas-15k-73").contains("4000 drives"), "{}", reason("sas-15k-73"));
     assert!(found.refused.iter().any(|one| one.reason.contains("read_iops of")));
@@ -59,12 +73,12 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn limits_of_money_and_power_are_kept() {
     let catalogue = Catalogue::shipped();
-    let cheap = Goal { price_max: Some(10_000.0), power_max: Some(50.0), ..goal(1.0) };
+    let cheap = Goal { price_max: Some(10_000.0), power_max: Some(60.0), ..goal(1.0) };
     let found = search(&cheap, &catalogue);
     let drives: Vec<&str> = found.candidates.iter().map(|c| c.drive.as_str()).collect();
     assert_eq!(drives, ["p4800x-375"]);
     let reason = |drive: &str| &found.refused.iter().find(|one| one.drive == drive).unwrap().reason;
-    assert!(reason("x25-m").starts_with("price 13"), "{}", reason("x25-m"));
+    assert!(reason("x25-m").starts_with("price 15"), "{}", reason("x25-m"));
     assert!(reason("pm1743").contains("price is not known"), "{}", reason("pm1743"));
 }
 
@@ -160,7 +174,7 @@ fn round(more: &str) -> Catalogue {
 /// rating.
 fn wanted(iops: f64, server: Option<&str>) -> Goal {
     let server = server.map(str::to_owned);
-    Goal { iops, server, adapter: Some("hba".to_owned()), ..goal(1.0) }
+    Goal { iops: array(iops), server, adapter: Some("hba".to_owned()), ..goal(1.0) }
 }
 
 fn refused<'a>(found: &'a Found, drive: &str) -> &'a Refused {
@@ -199,14 +213,14 @@ fn bays_and_slots_by_hand() {
     let card = refused(&found, "card");
     assert_eq!(card.reason, "3 cards so far in the 2 slots of box");
     let within = card.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.cards, (within.iops / 1e3).round() * 1e3), (2, 2, 500e3));
+    assert_eq!((within.drives, within.cards, kilo(within.iops)), (2, 2, 500.0));
     // 700K: seven cheap drives and six bays, which do 600K.
     let more = wanted(700e3, Some("box"));
     let found = search(&more, &catalogue);
     let cheap = refused(&found, "cheap");
     assert_eq!(cheap.reason, "7 drives so far in 6 bays");
     let within = cheap.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.cards, (within.iops / 1e3).round()), (6, 2, 600.0));
+    assert_eq!((within.drives, within.cards, kilo(within.iops)), (6, 2, 600.0));
     assert_relaxed(&more, &catalogue, "cheap");
     assert_relaxed(&more, &catalogue, "card");
     // The nearest is reported first: 600K of the cheap ones before 500K of the cards.
@@ -225,14 +239,14 @@ fn lanes_by_hand() {
     let found = search(&more, &catalogue);
     let card = refused(&found, "card");
     assert_eq!(card.reason, "36 lanes so far of the 32 of board");
-    assert_eq!(card.within.as_ref().unwrap().iops.round(), 2e6);
+    assert_eq!(kilo(card.within.as_ref().unwrap().iops), 2000.0);
     assert_relaxed(&more, &catalogue, "card");
     // 2.1M / 100K = 21 drives on ceil(21 / 4) = 6 adapters of 8 lanes: 48. Four adapters fit, with
     // 16 drives.
     let cheap = refused(&found, "cheap");
     assert!(cheap.reason.ends_with("lanes so far of the 32 of board"), "{}", cheap.reason);
     let within = cheap.within.as_ref().unwrap();
-    assert_eq!((within.drives, within.cards, (within.iops / 1e3).round()), (16, 4, 1600.0));
+    assert_eq!((within.drives, within.cards, kilo(within.iops)), (16, 4, 1600.0));
 }
 
 #[test]
@@ -258,16 +272,17 @@ fn money_and_power_by_hand() {
     assert_eq!(cheap.reason, "power 45 is above 44");
     assert_eq!(cheap.relax, "--power-max 45");
     let within = cheap.within.as_ref().unwrap();
-    assert_eq!((within.drives, (within.iops / 1e3).round()), (4, 400.0));
+    assert_eq!((within.drives, kilo(within.iops)), (4, 400.0));
     assert_relaxed(&goal, &catalogue, "cheap");
     // The budget is one dollar too low for either.
     let goal = limited(Some(899.0), None);
     let found = search(&goal, &catalogue);
     assert!(found.candidates.is_empty(), "{:?}", found.candidates);
-    for (drive, iops) in [("cheap", 400e3), ("quick", 300e3)] {
+    for (drive, iops) in [("cheap", array(400e3)), ("quick", 300e3)] {
         let one = refused(&found, drive);
         assert_eq!((one.reason.as_str(), one.relax.as_str()), MISSING);
-        assert_eq!((one.within.as_ref().unwrap().iops / 1e3).round() * 1e3, iops, "{drive}");
+        let within = one.within.as_ref().unwrap().iops;
+        assert!((within / iops - 1.0).abs() < 2e-3, "{drive}: {within}");
         assert_relaxed(&goal, &catalogue, drive);
     }
     const MISSING: (&str, &str) = ("price 900 is above 899", "--price-max 900");
@@ -314,12 +329,15 @@ fn rack_units_by_hand() {
     let quick = format!("name = 'quick'\n{work}drive = 'quick'\ndrives = 3\ncount = 2\n");
     let read = |text: &String| Bill::read("b.toml", text, &round("")).unwrap();
     let bills: Vec<Bill> = [&cheap, &quick].into_iter().map(read).collect();
-    let goal = crate::compare::Equal::Iops(2.8e6);
+    let goal = crate::compare::Equal::Iops(array(2.8e6));
     let found = crate::compare::compare(&bills, goal, (10, 1)).unwrap();
     let of = |name: &str| found.alternatives.iter().find(|one| one.name == name).unwrap();
     // Six drives in 2 U: 600K, or 1.45M, the limit of two adapters like others. 2.8M needs five
     // boxes of the one, 10 U, or two of the other, 4 U.
-    for (name, systems, units, each) in [("cheap", 5.0, 10.0, 300e3), ("quick", 2.0, 4.0, 726e3)] {
+    let adapters = 726e3 * evidence::Class::AdapterBound.middle();
+    for (name, systems, units, each) in
+        [("cheap", 5.0, 10.0, array(300e3)), ("quick", 2.0, 4.0, adapters)]
+    {
         let one = of(name);
         assert_eq!(one.systems, Some(systems), "{name}");
         assert_eq!(one.all.as_ref().unwrap().height.total(), Some(units), "{name}");
@@ -328,16 +346,33 @@ fn rack_units_by_hand() {
 }
 
 #[test]
-fn each_candidate_says_how_sure_its_figures_are() {
+fn a_candidate_is_what_its_own_bill_is_answered() {
     let catalogue = Catalogue::shipped();
-    let goal = Goal { interface: Some("sata".to_owned()), ..goal(1.0) };
-    let mut found = search(&goal, &catalogue);
-    assert!(!found.candidates.is_empty() && found.candidates.iter().all(|c| c.chance.is_none()));
-    draw(&goal, &catalogue, &mut found, (200, 1));
-    for candidate in &found.candidates {
-        let sure = candidate.chance.unwrap_or_else(|| panic!("{}", candidate.drive));
-        assert!(sure.iops.p10 <= sure.iops.p90 && sure.off <= 0.02, "{candidate:?}");
-        assert!((0.0..=1.0).contains(&sure.reaches), "{candidate:?}");
+    let sata = Goal { interface: Some("sata".to_owned()), ..goal(1.0) };
+    for (goal, confident) in [(sata.clone(), false), (Goal { confident: true, ..sata }, true)] {
+        let found = search(&goal, &catalogue);
+        assert!(!found.candidates.is_empty());
+        for candidate in &found.candidates {
+            let mut text = "name = 'x'\nsize = '4k'\noutstanding = 32\n".to_owned();
+            let (each, more) =
+                (candidate.drives / candidate.cards, candidate.drives % candidate.cards);
+            for (count, drives) in [(more, each + 1), (candidate.cards - more, each)] {
+                if count > 0 {
+                    let drive = &candidate.drive;
+                    text += &format!(
+                        "[[group]]\nadapter = 'lsi-9210-8i'\ncount = {count}\n\
+                         drive = '{drive}'\ndrives = {drives}\n"
+                    );
+                }
+            }
+            let bill = Bill::read("b.toml", &text, &catalogue).unwrap();
+            let asked = Answer::of(&bill, goal.draws.0, goal.draws.1).unwrap();
+            assert_eq!((candidate.iops, candidate.range), (asked.iops, asked.range));
+            let range = asked.range.unwrap();
+            let counted = if confident { range.p10 } else { asked.iops };
+            assert!(counted >= 1e6 * REACHED, "{candidate:?}");
+            assert!(range.p10 <= asked.iops && asked.iops <= range.p90, "{candidate:?}");
+        }
     }
 }
 
@@ -346,9 +381,7 @@ fn each_candidate_says_how_sure_its_figures_are() {
 fn more_than_150_drives_are_looked_through() {
     let catalogue = Catalogue::shipped();
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive).count();
-    let mut found = search(&goal(1.0), &catalogue);
+    let found = search(&goal(1.0), &catalogue);
     assert_eq!(found.candidates.len() + found.refused.len(), drives);
     assert!(found.candidates.len() >= 150, "{}", found.candidates.len());
-    draw(&goal(1.0), &catalogue, &mut found, (10, 1));
-    assert!(found.candidates.iter().all(|candidate| candidate.chance.is_some()));
 }

@@ -200,7 +200,11 @@ impl Simulator {
             System::Profile(profile, drives) => {
                 let machines = apart::Machines::of_profile(profile, *drives, apart);
                 let cores = Cores::of_profile(profile);
-                Ok(Motion { machines, cores, kind: kind(profile), remarks: Vec::new() })
+                let remarks = match profile.calibration {
+                    Some(_) => Vec::new(),
+                    None => vec![UNCORRECTED.to_owned()],
+                };
+                Ok(Motion { machines, cores, kind: kind(profile), remarks })
             }
             System::Bill(bill) => {
                 let lines = || accesses.iter().flat_map(|(access, _)| &access.lines);
@@ -218,6 +222,7 @@ impl Simulator {
                 let mut remarks = parts.remarks.clone();
                 let inputs = rests_on(&parts.inputs);
                 remarks.push(format!("rests on {inputs}; a number is of the least sure kind"));
+                remarks.push(UNCORRECTED.to_owned());
                 let machines = apart::Machines::of_bill(parts, hosts);
                 Ok(Motion { machines, cores, kind, remarks })
             }
@@ -362,7 +367,11 @@ impl Cores {
     }
 }
 
-/// Removes figures that depend on distributions which were not measured. Means remain.
+/// What a simulation is not.
+const UNCORRECTED: &str =
+    "uncorrected: the network of the parts alone; plan corrects it by published results";
+
+/// Takes away what depends on distributions that nobody has measured. Means stay.
 fn withhold_percentiles(result: &mut RunResult) {
     let clear = |latency: &mut Latency| {
         *latency = Latency { mean: latency.mean, ..Latency::default() };

@@ -38,6 +38,12 @@ fn catalogue() -> Catalogue {
     catalogue
 }
 
+/// What several drives of one host are answered that do `iops` by their figures alone. Clusters
+/// have no correction.
+fn array(iops: f64) -> f64 {
+    iops * crate::evidence::Class::Array.middle()
+}
+
 fn need(iops: f64, read: f64) -> Need {
     let work = Work { size_bytes: 4096.0, read_share: read, outstanding: 512, flush: None };
     Need { hosts_max: 64, server: Some("box".to_owned()), ..Need::rate(iops, work) }
@@ -112,7 +118,7 @@ fn still_enough_with_a_host_or_a_drive_down() {
     // Two of three hosts do 30 million.
     assert_eq!((new.hosts, new.drives), (3, 15));
     assert!(new.iops_down.unwrap() >= 30e6 * REACHED && new.iops > 44e6, "{new:?}");
-    let mut one = need(5e6, 1.0);
+    let mut one = need(array(5e6), 1.0);
     (one.raid, one.setup.width, one.setup.down.drives) = (Raid::Single, Some(5), 1);
     let found = size(&one, &parts);
     let new = of(&found, "new");
@@ -127,17 +133,17 @@ fn still_enough_with_a_host_or_a_drive_down() {
 #[test]
 fn a_response_time_takes_more_drives() {
     let parts = catalogue();
-    let any = size(&need(2e6, 1.0), &parts);
+    let any = size(&need(array(2e6), 1.0), &parts);
     let slow = of(&any, "new");
     assert!(slow.drives == 2 && slow.latency_s > 200e-6, "{slow:?}");
-    let quick = Need { latency_s: Some(150e-6), ..need(2e6, 1.0) };
+    let quick = Need { latency_s: Some(150e-6), ..need(array(2e6), 1.0) };
     let quick = size(&quick, &parts);
     assert!(of(&quick, "new").drives > 2 && of(&quick, "new").latency_s <= 150e-6);
-    // Nothing is faster than an idle drive.
-    let never = Need { latency_s: Some(90e-6), ..need(2e6, 1.0) };
+    // Nothing is quicker than an idle drive.
+    let never = Need { latency_s: Some(90e-6), ..need(array(2e6), 1.0) };
     let never = size(&never, &parts);
     assert!(never.found.is_empty() && never.short.iter().any(|s| s.reason.contains(" us at")));
-    let tail = Need { p99_s: Some(250e-6), ..need(2e6, 1.0) };
+    let tail = Need { p99_s: Some(250e-6), ..need(array(2e6), 1.0) };
     let tail = size(&tail, &parts);
     let new = of(&tail, "new");
     assert!(new.p99_s.unwrap() <= 250e-6 && new.p99_s.unwrap() > new.latency_s, "{new:?}");
@@ -155,5 +161,52 @@ fn wires_and_limits_are_kept() {
     assert!(size(&flat, &parts).short.iter().any(|s| s.reason.contains("height 4")));
     let small = Need { hosts_max: 1, ..need(30e6, 1.0) };
     let short = size(&small, &parts).short;
-    assert!(short.iter().any(|s| s.reason.contains("1 hosts of 24 drives: 24")), "{short:?}");
+    assert!(short.iter().any(|s| s.reason.contains("1 hosts of 24 drives: 21.4M")), "{short:?}");
+}
+
+/// Hosts, copies and hosts down, with the share of all drives' space that is left for data, or the
+/// fewest hosts that would do; 0 where no number does, as more hosts fail than copies are left.
+#[test]
+fn copies_live_on_different_hosts() {
+    let parts = catalogue();
+    for hosts in 1..=6_u32 {
+        for copies in 1..=4_u32 {
+            for down in 0..=3_u32 {
+                let mut wanted = Need { hosts_max: hosts, ..need(1e6, 1.0) };
+                (wanted.setup.replicas, wanted.setup.down.hosts) = (copies, down);
+                let sizing = size(&wanted, &parts);
+                let said = format!("{hosts} hosts, {copies} copies, {down} down");
+                let reason = |of: &str| {
+                    let short = sizing.short.iter().find(|short| short.drive == "new");
+                    let reason = &short.unwrap_or_else(|| panic!("{said}: {sizing:?}")).reason;
+                    assert!(reason.contains(of), "{said}: {reason}");
+                };
+                if down >= copies {
+                    match down {
+                        0 => {}
+                        _ => {
+                            reason(&format!("{} may fail", copies - 1));
+                            continue;
+                        }
+                    }
+                }
+                if hosts < copies {
+                    reason(&format!("{copies} hosts would do"));
+                    continue;
+                }
+                let new = of(&sizing, "new");
+                assert!((copies..=hosts).contains(&new.hosts), "{said}: {new:?}");
+                let up = new.hosts - down;
+                let space = f64::from(new.drives) * 4e12 * f64::from(up);
+                let expected = space / f64::from(copies.min(up));
+                let usable = new.usable_bytes.unwrap();
+                assert!((usable / expected - 1.0).abs() < 1e-9, "{said}: {usable} of {expected}");
+            }
+        }
+    }
+    // 100 TB twice on two hosts: each has all of it, alive or alone.
+    let mut two = Need { hosts_max: 2, capacity: Some(96e12), ..need(1e6, 1.0) };
+    (two.setup.replicas, two.setup.down.hosts) = (2, 1);
+    let found = size(&two, &parts);
+    assert_eq!((of(&found, "new").hosts, of(&found, "new").drives), (2, 24));
 }

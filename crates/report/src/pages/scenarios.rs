@@ -43,6 +43,8 @@ pub struct Figure {
     pub what: String,
     /// As published: a number, or words where it is none.
     pub published: Value,
+    /// The figure that follows from the document's others, where it has none itself.
+    pub derived: Value,
     /// As the model says.
     pub modelled: Value,
     /// As a live run said on this machine, scaled to it.
@@ -79,9 +81,10 @@ pub fn scenarios(found: &Scenarios, text: &str) -> Page {
     Page {
         title,
         lead: format!(
-            "{} published figures, {known} of them modelled: {far} differ by more than \
-             {NEEDS_REASON:.0} %{worst}.",
-            rows().count()
+            "{} figures, {} of them published; {known} modelled and compared: {far} differ by \
+             more than {NEEDS_REASON:.0} %{worst}.",
+            rows().count(),
+            rows().filter(|row| !row.published.is_null()).count()
         ),
         sections: bounds.into_iter().chain(found.scenarios.iter().map(of)).collect(),
         foot: "Published: theirs, on their hardware. Modelled: simulated from the parts. Live: \
@@ -96,7 +99,10 @@ fn of(scenario: &Scenario) -> Section {
     let row = |row: &Figure| {
         let shown = |value: &Value| shown(value, &row.unit);
         let error = row.error_percent.map_or_else(|| "–".to_owned(), |e| format!("{e:+.1} %"));
-        let what = if row.what.is_empty() { &row.id } else { &row.what };
+        let mut what = if row.what.is_empty() { row.id.clone() } else { row.what.clone() };
+        if !row.derived.is_null() {
+            what = format!("{what} (derived: {})", shown(&row.derived));
+        }
         let far = row.error_percent.is_some_and(|error| error.abs() > NEEDS_REASON);
         let reason = match (row.reason.is_empty(), far) {
             (true, true) => "no reason is given".to_owned(),
@@ -111,7 +117,7 @@ fn of(scenario: &Scenario) -> Section {
         if let Some(scale) = row.live_scale.filter(|scale| *scale != 1.0 && !row.live.is_null()) {
             live = format!("{live}, × {scale}");
         }
-        vec![what.clone(), published, modelled, error, live, reason]
+        vec![what, published, modelled, error, live, reason]
     };
     let head = vec!["figure", "published", "modelled", "error", "live", "why"];
     let table = Table { head, rows: scenario.rows.iter().map(row).collect() };
@@ -153,7 +159,9 @@ mod test {
             {"id":"mean","published":880000,"modelled":990000,"live":"n/a","unit":"ns",
              "error_percent":12.5,"reason":"the drive's <cache>"}]}]}"#;
         let page = scenarios(&serde_json::from_str(text).unwrap(), text);
-        assert!(page.lead.contains("2 published figures") && page.lead.contains("+12.5 %"));
+        assert!(
+            page.lead.contains("2 figures, 2 of them published") && page.lead.contains("+12.5 %")
+        );
         let html = page.html();
         for part in [
             "1.00M\u{a0}IOPS",
