@@ -123,7 +123,7 @@ fn sampled([blocks, zero]: [u32; 2]) -> (Verdict, String) {
         0 => Verdict::Pass,
         _ => Verdict::Warn,
     };
-    (verdict, format!("{zero} of {blocks} sampled blocks hold only zeroes"))
+    (verdict, format!("{zero} of {blocks} sampled blocks are all zeroes"))
 }
 
 /// What a target reports, next to sampled blocks. A report of holes makes the verdict worse; one
