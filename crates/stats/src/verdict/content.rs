@@ -154,7 +154,7 @@ mod test {
         };
         assert_eq!(read(0, 0).verdict, Verdict::Pass);
         assert_eq!(read(4096, 4 << 20).verdict, Verdict::Pass);
-        assert!(read(200 << 20, 0).evidence.contains("keeps 200.0 MiB compressed"));
+        assert!(read(200 << 20, 0).evidence.contains("stores 200.0 MiB compressed"));
         let shared = read(0, 199 << 20);
         assert_eq!(shared.verdict, Verdict::Warn);
         assert!(shared.evidence.contains("199.0 MiB of 200.0 MiB lie where"), "{shared:?}");

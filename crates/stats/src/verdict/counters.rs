@@ -423,7 +423,7 @@ mod test {
         assert_eq!(judge(&[all, most], true, false).verdict, Verdict::Warn);
         let lie = judge(&[all, none], true, false);
         assert_eq!(lie.verdict, Verdict::Fail);
-        assert!(lie.evidence.contains("below it dm-1 read 0.0 MiB of them"), "{lie:?}");
+        assert!(lie.evidence.contains("the lower device dm-1 read 0.0 MiB of them"), "{lie:?}");
         assert_eq!(judge(&[none], false, false).verdict, Verdict::Warn, "asked for");
         assert_eq!(judge(&[none], true, true).verdict, Verdict::Warn, "H08 names the cache");
         assert_eq!(judge(&[all, None], true, false).verdict, Verdict::Unknown);

@@ -204,7 +204,7 @@ mod test {
             few.latency_ns = (few.latency_ns as i128 + lie_ns) as u128;
             let check = judge(&[good, few, good]);
             assert_eq!(check.verdict, Verdict::Fail, "{lie_ns}");
-            assert!(check.evidence.starts_with("worker 1: 3.20 outstanding"), "{check:?}");
+            assert!(check.evidence.starts_with("worker 1: 3.20 in flight"), "{check:?}");
         }
         // The host stalled for 100 ms before the window: its latencies reach back there.
         let mut reaches_back = flow(1000, 320);
@@ -255,6 +255,6 @@ mod test {
         assert!(found.evidence.contains("no completion in the second that ends at 2.0 s"));
         let found = check(&[second(SECOND_NS, 0), second(SECOND_NS - 5000, 0)]);
         assert_eq!(found.verdict, Verdict::Fail);
-        assert!(found.evidence.contains("the second that ends at 2.0 s: 1.00 outstanding"));
+        assert!(found.evidence.contains("the second that ends at 2.0 s: 1.00 in flight"));
     }
 }

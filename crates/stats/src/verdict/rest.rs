@@ -287,7 +287,7 @@ mod test {
         };
         let slow = nap(Some(100_000), 5.0, false);
         assert_eq!((slow.verdict, slow.mend.len()), (Verdict::Warn, 1));
-        assert!(slow.evidence.contains("take 100000 µs to wake"), "{slow:?}");
+        assert!(slow.evidence.contains("take 100000 µs to leave it"), "{slow:?}");
         assert_eq!(nap(Some(100_000), 9000.0, true).verdict, Verdict::Warn);
         assert!(nap(Some(u64::MAX), 1.0, false).evidence.contains("take any time"));
         assert_eq!(nap(Some(100_000), 20.0, false).verdict, Verdict::Pass);
