@@ -101,8 +101,8 @@ fn series(drumfire: &Drumfire, seed: u64, legs: u64) -> String {
     format!("{servers:?}: {} durable, {errors} errors", witness.durable)
 }
 
-/// Waits until at least `leavings` legs have left since the start, and all of them are in again. The
-/// line that a leg left may be printed after the I/Os that it failed have completed on others.
+/// Waits until at least `leavings` legs have left since the start, and all of them are in again.
+/// The line that a leg left may be printed after its I/Os have completed on others.
 fn await_all_in(front: &Front, way: &mut Nbd, leavings: usize) {
     let count = |word: &str| front.running.stderr().matches(word).count();
     let mut patience = Patience::new(LIMIT);

@@ -149,7 +149,7 @@ fn unpack_program(package: &str, program: &str) -> Result<PathBuf> {
 /// The packages, each with its version, that a simulated `apt-get install` would install.
 fn installed_by(plan: &str) -> Vec<String> {
     let name = |line: &str| {
-        // "Inst seabios (1.16.2-1 Debian:12.5/stable [all])"; "[1.0]" before it is what is replaced.
+        // "Inst seabios (1.16.2-1 Debian:12.5/stable [all])"; an installed version comes first.
         let (name, rest) = line.strip_prefix("Inst ")?.split_once(' ')?;
         let version = rest.split_once('(')?.1.split(' ').next()?;
         Some(format!("{name}={version}"))

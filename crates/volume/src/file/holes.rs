@@ -78,10 +78,10 @@ mod test {
         assert_eq!(all(&[whole], (0, 4096), 512), [(4096, data)]);
         let one = 5000..5001;
         assert_eq!(
-            all(&[one.clone()], (0, 16384), 512),
+            all(std::slice::from_ref(&one), (0, 16384), 512),
             [(4608, hole), (512, data), (11264, hole)]
         );
-        assert_eq!(all(&[one.clone()], (4608, 512), 512), [(512, data)]);
+        assert_eq!(all(std::slice::from_ref(&one), (4608, 512), 512), [(512, data)]);
         assert_eq!(all(&[one], (0, 16384), 65536), [(16384, data)], "less than a block");
         // Two pieces in neighbouring blocks, without a block between them.
         let two = [100..200, 600..1000];
