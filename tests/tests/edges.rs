@@ -66,7 +66,7 @@ fn what_a_job_of_others_does_elsewhere_is_named_first() {
             assert!(at(&format!("writing the log {place}/{log}")).is_some(), "{ended:?}");
         }
         assert!(at("inside").is_none(), "{ended:?}");
-        let said = at(&format!("a: runs exec_prerun: test -e {place}"));
+        let said = at(&format!("a: running exec_prerun: test -e {place}"));
         assert_eq!(said.is_some(), runs, "{args}: {ended:?}");
     }
 }
@@ -78,7 +78,7 @@ fn a_command_that_does_not_end_is_named_before_it_runs() {
     let job = "[a]\nioengine=null\nsize=1m\nexec_prerun=sleep 1000 & sleep 2000\n";
     folder.file("job.fio", job.as_bytes());
     let mut running = Running::start(&mut drumfire.command(folder.path(), "fio job.fio"));
-    running.await_stderr(LIMIT, |text| text.contains("runs exec_prerun: sleep").then_some(()));
+    running.await_stderr(LIMIT, |text| text.contains("running exec_prerun: sleep").then_some(()));
     running.signal(Signal::INT);
     // The job's children keep no pipe open either.
     let ended = running.finish(Duration::from_secs(20));

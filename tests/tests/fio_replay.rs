@@ -119,7 +119,7 @@ fn what_does_not_fit_is_refused_with_file_and_line() {
         ran.stderr
     };
     let far = refused("job.fio");
-    assert!(far.contains("t.log:11: 4096 bytes at 1044480 of a.img end behind"), "{far}");
+    assert!(far.contains("t.log:11: 4096 bytes at 1044480 of a.img end past the volume"), "{far}");
     let job = "[[steps]]\nseconds = 9\n[[steps.groups]]\nvolumes = ['ram:1m', 'ram:64k']\n\
         workload.access.trace.file = 'x.log'\n";
     folder.file("job.toml", job.as_bytes());

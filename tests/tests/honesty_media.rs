@@ -227,7 +227,12 @@ fn what_btrfs_compresses_was_not_read() {
     assert_eq!(verdict, "warn", "{evidence}");
     assert!(evidence.contains("compressed"), "{evidence}");
     let Some(plain) = read_in("compress=no", "random") else { return };
-    assert_eq!(said(&plain, "H03").0, "pass", "{plain}");
+    // The page cache of the image, below the loop device, may answer some reads.
+    let (verdict, evidence) = said(&plain, "H03");
+    assert!(
+        verdict == "pass" || (verdict == "warn" && evidence.contains("lower device")),
+        "{plain}"
+    );
     assert_eq!(said(&plain, "H04").0, "pass", "{plain}");
 }
 

@@ -269,7 +269,7 @@ fn a_model_is_swept_over_what_it_consists_of() {
     assert!(both.stdout.contains("measured → simulated"), "{}", both.stdout);
     for (args, says) in [
         ("sweep simulate x25-m --axis drives=0,1", "0 drives: 1 to 2048"),
-        ("sweep simulate x25-m --axis drivs=1", "there are drives, parts, system, size"),
+        ("sweep simulate x25-m --axis drivs=1", "one of drives, parts, system, size"),
         ("sweep simulate x25-m --axis system=x25-m,nothing.toml", "cannot read nothing.toml"),
         ("sweep simulate x25-m --axis volume=null:1g", "creates its own volumes"),
         ("sweep simulate x25-m --p99 1ms", "x25-m is not calibrated"),

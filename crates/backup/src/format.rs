@@ -304,7 +304,9 @@ mod test {
         let other = Head { id: 8, ..head() };
         assert!(FrameHead::take(&bytes, 4096, &other).unwrap_err().contains("another backup"));
         let short = Head { transfer_bytes: 64, ..head() };
-        assert!(FrameHead::take(&bytes, 4096, &short).unwrap_err().contains("longer"));
+        assert!(
+            FrameHead::take(&bytes, 4096, &short).unwrap_err().contains("larger than a transfer")
+        );
         for bit in 0..FRAME_HEAD_BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert!(FrameHead::take(&bytes, 4096, &head()).is_err(), "bit {bit}");

@@ -107,7 +107,8 @@ fn sums(result: &RunResult) -> Option<String> {
         .or_else(|| result.workers.iter().enumerate().find_map(rows))
 }
 
-/// A worker's rows add up to what it did.
+/// A worker's rows add up to what it did. I/Os that fail after the last row are errors of the worker
+/// only.
 fn rows((index, worker): (usize, &WorkerResult)) -> Option<String> {
     if worker.intervals.is_empty() {
         return None;
@@ -115,9 +116,10 @@ fn rows((index, worker): (usize, &WorkerResult)) -> Option<String> {
     let sum = |of: fn(&WorkerRow) -> u64| {
         worker.intervals.iter().map(|row| of(&row)).fold(0, u64::saturating_add)
     };
+    let errors = sum(|row| row.errors);
     let all = [
         ("ios", worker.ios, sum(WorkerRow::ios)),
-        ("errors", worker.errors, sum(|row| row.errors)),
+        ("errors", worker.errors.min(errors), errors),
         ("read.bytes", worker.read.bytes, sum(|row| row.read_bytes)),
         ("write.bytes", worker.write.bytes, sum(|row| row.written_bytes)),
         ("trim.bytes", worker.trim.bytes, sum(|row| row.trimmed_bytes)),

@@ -60,7 +60,11 @@ fn frames_are_only_for_files() {
         let backup = forge(&entries, &[(0, 0, b"12345678"), (1, 0, b"EVIL EVI")]);
         let checked = restore_of(&scratch, &backup).unwrap();
         assert_eq!(checked.damaged, 1, "{kind:?}: {:?}", checked.damages);
-        assert!(checked.damages[0].what.contains("has no data"), "{:?}", checked.damages);
+        assert!(
+            checked.damages[0].what.contains("has a frame, but no data"),
+            "{:?}",
+            checked.damages
+        );
         assert_eq!(fs::read(scratch.at("victim")).unwrap(), b"original");
         assert!(!scratch.at("into").exists());
         assert_eq!(fs::read(scratch.at("into.incomplete/first")).unwrap(), b"12345678");
@@ -138,7 +142,7 @@ fn an_unknown_entry_and_a_longer_file_are_told() {
     let long = Kept { listed_bytes: i64::MAX as u64, ..kept("a", Kind::File) };
     let error = restore_of(&scratch, &forge(&[long], &[])).unwrap_err();
     assert!(matches!(error, BackupError::Unfinished { .. }), "{error}");
-    assert!(error.to_string().contains("is in "), "{error}");
+    assert!(error.to_string().contains("restored so far are in "), "{error}");
 }
 
 #[test]

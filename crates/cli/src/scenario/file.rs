@@ -447,7 +447,7 @@ mod test {
         let words = found.steps[0].words(1, &portals).unwrap();
         assert_eq!(words, ["run", "iscsi://h1:1/iqn.a/1", "iscsi://h2:1/iqn.a/1", "1"]);
         let lost = found.steps[0].words(2, &portals).unwrap_err();
-        assert!(lost.contains("{iscsi-4}") && lost.contains("3 are"), "{lost}");
+        assert!(lost.contains("{iscsi-4}") && lost.contains("one of 3"), "{lost}");
         for (wrong, said) in [
             ("hosts=0", "hosts = 0: 1 to"),
             ("hosts=251", "hosts = 251: 1 to"),

@@ -217,7 +217,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         _ => None,
     });
     if real.is_some() && document.is_none() && live_error_percent.is_some() {
-        words.push("live: held against the model: nothing was published".to_owned());
+        words.push("live: compared with the model, as nothing was published".to_owned());
     }
     if real.is_some()
         && let Some(network) = result.and_then(|result| result["network"].as_str())
