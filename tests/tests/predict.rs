@@ -197,7 +197,7 @@ fn an_answer_is_a_screen() {
         "plan thirdio-fc --draws 10 --goal 2M",
         "plan 980-pro-1000 --read 0 --flush 1 --draws 10",
         "plan --compare iodrive-duo sas-16 --money 20K --draws 10",
-        "plan --compare pm9a3-960 pm9a3-1920 980-pro-1000 870-evo cd6 x25-m --read 50 --draws 10",
+        "plan --compare pm9a3-960 pm9a3-1920 980-pro-1000 870-evo cd6 x25-m --draws 10",
         search,
         sizing,
         "plan --goal 1G --draws 10",
