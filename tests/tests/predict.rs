@@ -221,7 +221,10 @@ fn an_answer_is_a_screen() {
     assert!(limits.contains(&"capacity"), "small drives need more for 200 TB: {limits:?}");
     let several = run("plan --compare 980-pro cd6");
     assert_eq!(several.code, Some(2), "{several:?}");
-    assert!(several.stderr.contains("choose a capacity, 980-pro-1000, 980-pro-2000"), "{several:?}");
+    assert!(
+        several.stderr.contains("choose a capacity, 980-pro-1000, 980-pro-2000"),
+        "{several:?}"
+    );
     // A drive is the same next to others as alone.
     let alone = run("plan 980-pro-1000 --draws 10 --json").ok().json();
     let both = run("plan --compare 980-pro-1000 cd6 --draws 10 --json").ok().json();
