@@ -20,9 +20,10 @@ const BESIDE: &str = "main";
 
 /// Files that take longest, in this order. They are begun first, so that none is still alone when
 /// the others have ended.
-const LONG: [&str; 14] = [
+const LONG: [&str; 15] = [
     "database",
     "scenario",
+    "plan_flags",
     "tutorial",
     "honesty_media",
     "our_initiator",
