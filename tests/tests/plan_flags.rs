@@ -36,7 +36,7 @@ const FORMS: [(&str, &str); 10] = [
     ("search", "plan --goal 100k --adapter lsi-9210-8i --interface sata --year 2010"),
     (
         "sizing",
-        "plan --goal 300k --adapter lsi-9210-8i --interface sata --year 2010 --spares 0 \
+        "plan --goal 100k --adapter lsi-9210-8i --interface sata --year 2010 --spares 0 \
          --drives-max 8",
     ),
 ];
@@ -86,8 +86,8 @@ const FLAGS: [(&str, &str, &str); 53] = [
     ("--rate", "", "--rate 2000"),
     ("--hosts", "", "--hosts 9"),
     ("--drives-max", "", "--drives-max 6"),
-    ("--latency", "", "--latency 500us"),
-    ("--p99", "", "--p99 1ms"),
+    ("--latency", "", "--latency 1us"),
+    ("--p99", "", "--p99 1us"),
     ("--capacity", "", "--capacity 1TB"),
     ("--growth", "--growth 1 --years 3", "--growth 30 --years 3"),
     ("--years", "--growth 20 --years 1", "--growth 20 --years 3"),
@@ -105,8 +105,8 @@ const FLAGS: [(&str, &str, &str); 53] = [
     ("--price", "", "--price x25-m=99"),
     ("--prices", "", "--prices prices.toml"),
     ("--confident", "", "--confident"),
-    ("--draws", "", "--draws 11"),
-    ("--seed", "", "--seed 2"),
+    ("--draws", "--parts wide.toml", "--parts wide.toml --draws 11"),
+    ("--seed", "--parts wide.toml", "--parts wide.toml --seed 2"),
     ("--parts", "", "--parts parts.toml"),
     ("--why", "TEXT", "TEXT --why"),
     ("--details", "TEXT", "TEXT --details"),
@@ -128,6 +128,9 @@ fn every_flag_of_every_form_is_used_or_refused() {
     folder.file("known.toml", PROFILE.as_bytes());
     folder.file("prices.toml", PRICES.as_bytes());
     folder.file("parts.toml", PARTS.as_bytes());
+    // An interval that is wider than that of published results shows the draws.
+    let wide = PARTS.replace("value = 50000,", "value = 50000, low = 1000, high = 55000,");
+    folder.file("wide.toml", wide.as_bytes());
     let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
     let help = run("plan --help").ok().stdout;
     let words = help.split_whitespace().filter(|word| word.starts_with("--"));
