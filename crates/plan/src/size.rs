@@ -245,7 +245,7 @@ impl Kit<'_> {
     /// Returns the minimum number of hosts, and then the minimum number of drives in each. The
     /// error is the reason.
     fn fewest(&self) -> Result<Sized, String> {
-        if self.drive.interface != "pcie" && self.need.adapter.is_none() {
+        if self.hangs() && self.need.adapter.is_none() {
             return Err(format!("{} drives hang on an adapter: --adapter", self.drive.interface));
         }
         if self.capacity.is_some() && self.drive.value("capacity").is_none() {
@@ -332,8 +332,13 @@ impl Kit<'_> {
         }
     }
 
+    /// Whether the drive needs an adapter. Cards and volumes of clouds need none.
+    fn hangs(&self) -> bool {
+        ["sata", "sas"].contains(&self.drive.interface.as_str())
+    }
+
     fn adapter(&self) -> Option<&Part> {
-        let named = self.need.adapter.as_ref().filter(|_| self.drive.interface != "pcie");
+        let named = self.need.adapter.as_ref().filter(|_| self.hangs());
         named.map(|id| &*self.catalogue.parts[id])
     }
 

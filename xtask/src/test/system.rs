@@ -18,11 +18,12 @@ const QUIET: &str = "quiet";
 /// Test program of all other files.
 const BESIDE: &str = "main";
 
-/// Files that take longest, in this order. They start first, so that none is still alone when the
-/// others have ended.
-const LONG: [&str; 14] = [
+/// Files that take longest, in this order. They are begun first, so that none is still alone when
+/// the others have ended.
+const LONG: [&str; 15] = [
     "database",
     "scenario",
+    "plan_flags",
     "tutorial",
     "honesty_media",
     "our_initiator",

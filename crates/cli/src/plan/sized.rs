@@ -217,8 +217,11 @@ fn wanted(need: &Need, sizing: &Sizing) -> String {
         words += &format!(", after {} years at {} % a year", need.years, percent(need.growth));
     }
     let Down { drives, hosts } = need.setup.down;
-    for (count, what) in [(drives, "drives of a host"), (hosts, "hosts")] {
+    for (count, one, many) in
+        [(drives, "drive of a host", "drives of a host"), (hosts, "host", "hosts")]
+    {
         if count > 0 {
+            let what = if count == 1 { one } else { many };
             words += &format!(", with {count} {what} down");
         }
     }
@@ -236,7 +239,7 @@ fn screen(args: &Args, need: &Need, sizing: &Sizing) -> Result<Text> {
     let rest = sizing.found.get(1..).unwrap_or_default();
     if !rest.is_empty() {
         screen
-            .row("  others            hosts drives   IOPS    p10    p90 limit       price  power");
+            .row("  others             hosts drives   IOPS    p10    p90 limit       price  power");
     }
     for s in rest.iter().take(SHOWN) {
         let end = |end: Option<f64>| end.map_or("-".to_owned(), |rate| Rate(rate).to_string());
@@ -246,7 +249,7 @@ fn screen(args: &Args, need: &Need, sizing: &Sizing) -> Result<Text> {
         let (iops, limit) = (Rate(s.iops).to_string(), &s.limit);
         let (drive, hosts, drives) = (&s.drive, s.hosts, s.drives);
         screen.row(&format!(
-            "  {drive:<20}{hosts:>3} {drives:>6} {iops:>6} {p10:>6} {p90:>6} {limit:<9} {price:>7} \
+            "  {drive:<22}{hosts:>2} {drives:>6} {iops:>6} {p10:>6} {p90:>6} {limit:<9} {price:>7} \
              {power:>6}"
         ));
     }
