@@ -71,7 +71,9 @@ fn explain_and_the_table_know_them() {
     folder.file("wrong.fio", b"[a]\npercentile_list=50:101\n");
     let wrong = drumfire.run(folder.path(), "explain wrong.fio", LIMIT);
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.stderr.contains("wrong.fio:2: `percentile_list=50:101`: 101 is not a percentile"));
+    assert!(
+        wrong.stderr.contains("wrong.fio:2: `percentile_list=50:101`: 101 is not a percentile")
+    );
 }
 
 #[test]

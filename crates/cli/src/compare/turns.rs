@@ -21,8 +21,8 @@ use crate::{asked, output, race, run, show, signal, simulate, sweep, typed};
 /// Flags of `--run`.
 #[derive(Flags, Clone, Debug)]
 pub struct Turns {
-    /// Measure both sides first, in turn: A and B are arguments of drumfire run in quotes, as
-    /// 'job.toml' or 'ram:1g --size 4k', or whole commands, as 'race --targets 2'.
+    /// Measure both sides first, in turn: A and B are arguments of drumfire run in quotes, such as
+    /// 'ram:1g --size 4k', or commands, such as 'race --targets 2'.
     #[arg(long)]
     pub run: bool,
     /// Runs of each side.
