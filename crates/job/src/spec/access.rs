@@ -315,6 +315,6 @@ mod test {
         assert!(says(&zones, g).contains("zones' I/Os must sum up"));
         let zipf = Places::Zipf { exponent: 0.0 };
         let zipf = Access { random: zipf, ..Access::new(512, 0.0, 100.0) };
-        assert!(says(&zipf, g).contains("exponent of zipf must be above 0"));
+        assert!(says(&zipf, g).contains("the zipf exponent must be above 0"));
     }
 }

@@ -187,7 +187,7 @@ mod test {
         for (words, why) in [
             ("think = { pause_us = 0, after_ios = 1 }", "think.pause_us must be above 0"),
             ("think = { pause_us = 5, spin_us = 9, after_ios = 1 }", "at most pause_us"),
-            ("think = { pause_us = 5 }", "think.after_ios must be above 0, or"),
+            ("think = { pause_us = 5 }", "think.after_ios must be above 0 if"),
             ("demands = { every_ms = 0 }", "every_ms must be above 0"),
             ("flow.weight = 0", "flow.weight must be 1 to 1000"),
             ("depth_search = { latency_us = 0, window_us = 1 }", "latency_us must be above 0"),

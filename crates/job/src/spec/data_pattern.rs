@@ -250,7 +250,7 @@ mod test {
             ("-", "not part"),
             ("12é", "'é' is not part"),
             ("'none'", "cannot read none"),
-            ("'long'", "at most 512"),
+            ("'long'", "exceeds 512 bytes"),
         ] {
             let said = parse(wrong).unwrap_err();
             assert!(said.contains(part), "{wrong}: {said}");

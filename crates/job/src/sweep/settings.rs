@@ -318,7 +318,7 @@ mod test {
         let error = set(&mut job, "volume", "null:1g").unwrap_err().to_string();
         assert!(error.contains("creates its own volumes"), "{error}");
         let error = name("targets", &job.setup).unwrap_err().to_string();
-        assert!(error.contains("there are volumes, size, read"), "{error}");
+        assert!(error.contains("one of volumes, size, read"), "{error}");
         // A rate is that of all workers, however many volumes there will be.
         set(&mut job, "rate", "60k").unwrap();
         let step = &mut job.steps[0];
@@ -341,7 +341,7 @@ mod test {
         let error = after(&[("workload.acces.run", "5")]).unwrap_err();
         assert!(error.contains("unknown field `acces`, expected one of"), "{error}");
         let error = after(&[("workload.access.lines.1.size_bytes", "5")]).unwrap_err();
-        assert!(error.contains("none of the 1 entries"), "{error}");
+        assert!(error.contains("not the index of an entry: 1 entries"), "{error}");
     }
 
     #[test]
@@ -353,7 +353,7 @@ mod test {
         assert!(name("").is_err() && name("workload.").is_err());
         let wrong = |word, value| after(&[(word, value)]).unwrap_err();
         assert!(wrong("size", "4x").starts_with("size=4x: "));
-        assert!(wrong("volumes", "4").contains("the job names 3"));
+        assert!(wrong("volumes", "4").contains("must be 1 to 3, the volumes of the job"));
         assert!(wrong("arrivals", "poisson").contains("set a rate"));
         assert!(wrong("outstanding", "-1").starts_with("outstanding=-1: "));
     }

@@ -333,7 +333,7 @@ fn sweeps_of_neighbouring_seeds_have_no_seed_in_common() {
 fn what_makes_no_job_is_refused_before_anything_runs() {
     let wrong = |axes: &[&str], search| sweep(axes, 1, search).unwrap_err().to_string();
     assert!(wrong(&["outstanding=1,0"], Search::Nothing).starts_with("outstanding=0: step 1"));
-    assert!(wrong(&["sise=1"], Search::Nothing).contains("there are size, read"));
+    assert!(wrong(&["sise=1"], Search::Nothing).contains("one of size, read"));
     assert!(wrong(&["size=1k", "bs=2k"], Search::Nothing).contains("twice"));
     assert!(wrong(&["rate=1k"], Search::Ladder).contains("sets the rate"));
     let many: String = (0..400).map(|i| format!("{i},")).collect();

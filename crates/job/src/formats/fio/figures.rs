@@ -134,6 +134,6 @@ mod test {
         let many = (1..=21).map(|n| n.to_string()).collect::<Vec<_>>().join(":");
         assert!(list(&many).unwrap_err().contains("more than 20 percentiles"));
         let all = figures(&[("unified_rw_reporting", "all")]).unwrap_err();
-        assert!(all.contains("none of none"), "{all}");
+        assert!(all.contains("unknown value 'all': one of none"), "{all}");
     }
 }

@@ -88,7 +88,7 @@ fn options_of_the_plugin_are_treated_by_name() {
     assert!(why.contains("only ioengine=spdk") && why.contains("only ioengine=libiscsi"), "{why}");
     assert!(
         crate::formats::fio::test::error(&format!("{SPDK}{FILE}\ndigest_enable=some\n"))
-            .contains("none of NONE")
+            .contains("one of NONE")
     );
 }
 

@@ -96,7 +96,7 @@ fn what_hands_and_programs_do_to_files_is_read() {
     let commented = format!("'made by hand\nsome words\n'======\n{}", whole());
     let reading = with(&commented, &[]).unwrap();
     assert!(
-        said(&reading).contains("x.icf:2: `some words`: it stands outside"),
+        said(&reading).contains("x.icf:2: `some words`: the line is outside"),
         "{}",
         said(&reading)
     );
