@@ -233,7 +233,7 @@ impl Workload {
         let access = self.access.check();
         access.map_err(|error| SpecError::Access { at: at.to_owned(), error })?;
         let (depth, fits) = (self.outstanding, (1..=MAX_OUTSTANDING).contains(&self.outstanding));
-        within(at, "the queue depth", "1 to 65536", f64::from(depth), fits)?;
+        within(at, "outstanding", "1 to 65536", f64::from(depth), fits)?;
         let low = self.refill_at.unwrap_or(0);
         let fits = low < self.outstanding;
         within(at, "refill_at", "below the queue depth", f64::from(low), fits)?;
@@ -414,7 +414,7 @@ mod test {
             assert!(said.contains("a rate must be one per year to 1e9 I/Os"), "{rate}: {said}");
         }
         let deep = "workload.outstanding = 0\nworkload.access";
-        assert!(says("workload.access", deep).contains("the queue depth must be 1 to 65536"));
+        assert!(says("workload.access", deep).contains("outstanding must be 1 to 65536"));
         let steady = |words: &str| {
             says(
                 "[[steps.groups]]",

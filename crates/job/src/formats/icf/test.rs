@@ -128,7 +128,7 @@ fn says_what_cannot_be_run() {
         ("\treads\n'End assigned", "\twrites\n'End assigned", "no access specification"),
         ("'END manager list\n", "", "is missing"),
         ("'END access", "'MIDDLE access", "not a key of an access"),
-        ("\t16,DISABLED", "\t0,DISABLED", "the queue depth must be 1"),
+        ("\t16,DISABLED", "\t0,DISABLED", "outstanding must be 1"),
     ] {
         let bad = good.replacen(from, to, 1);
         assert_ne!(bad, good, "{from}");
