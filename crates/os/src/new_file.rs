@@ -254,7 +254,7 @@ mod test {
             assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
             assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
             let words = error.to_string();
-            let left = words.rsplit_once(" is ").unwrap().1;
+            let left = words.rsplit_once(" is in ").unwrap().1;
             assert_eq!(std::fs::read(left).unwrap(), b"new", "{words}");
             std::fs::remove_file(&path).unwrap();
         }

@@ -70,7 +70,8 @@ fn write_closing(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::
 /// differ it cannot show.
 fn spread(result: &RunResult) -> String {
     let longest = result.intervals.iter().map(|row| row.seconds).fold(0.0, f64::max);
-    // A short row at the end is no second.
+    // The end of a run is a short row, or makes the last second longer.
+    let longest = if longest < 1.5 { longest.min(1.0) } else { longest };
     let whole = result.intervals.iter().filter(|row| row.seconds >= WHOLE * longest);
     let rates: Vec<f64> = whole.map(|row| row.iops).filter(|rate| rate.is_finite()).collect();
     let low = rates.iter().copied().fold(f64::INFINITY, f64::min);

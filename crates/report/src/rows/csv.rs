@@ -30,9 +30,13 @@ fn field(value: &Value, out: &mut impl Write) -> io::Result<()> {
         Value::None => Ok(()),
         Value::Whole(number) => write!(out, "{number}"),
         Value::Real(number) => write!(out, "{number}"),
-        Value::Text(text) if text.contains(['"', ',', '\n', '\r']) => {
-            write!(out, "\"{}\"", text.replace('"', "\"\""))
+        Value::Text(text) => {
+            // Rows may be printed on a terminal.
+            let text = block::printable(text);
+            match text.contains(['"', ',']) {
+                true => write!(out, "\"{}\"", text.replace('"', "\"\"")),
+                false => write!(out, "{text}"),
+            }
         }
-        Value::Text(text) => write!(out, "{text}"),
     }
 }

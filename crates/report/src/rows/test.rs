@@ -107,7 +107,7 @@ fn adds_up(result: &RunResult) {
     near(directions.numbers("ios")[0], totals.ios as f64, "totals: ios");
     near(directions.total("iops"), (2 * totals.ios + totals.flush.ios) as f64, "totals: rates");
     for table in [&workers, &seconds, &directions] {
-        assert!(table.column("run").all(|run| run == "a,\"b\"\nc"));
+        assert!(table.column("run").all(|run| run == "a,\"b\"·c"));
         assert!(table.column("origin").all(|origin| origin == result.origin.word()));
         assert!(table.column("class").all(|class| class == result.class.word()));
     }

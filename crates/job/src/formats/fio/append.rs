@@ -87,7 +87,10 @@ mod test {
     #[test]
     fn what_does_not_grow_is_named() {
         let reads = refused(&format!("{FILE}rw=read\nfile_append=1\n"));
-        assert!(reads.contains("x.fio:7: `file_append=1`: appending needs a job that only writes"), "{reads}");
+        assert!(
+            reads.contains("x.fio:7: `file_append=1`: appending needs a job that only writes"),
+            "{reads}"
+        );
         let two = refused(&format!("{FILE}filename=y\nfile_append=1\n"));
         assert!(two.contains("one file for each"), "{two}");
         let odd = format!("[z]\nioengine=psync\nrw=write\nbs=100\nfilename=x\nsize=1000\n{FILE}");

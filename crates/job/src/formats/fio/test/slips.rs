@@ -61,7 +61,10 @@ fn pages_of_a_map_are_whole_where_fio_wants_them() {
     }
     for words in ["bs=512\ndirect=1", "bs=2k\nrw=write\nfsync=1", "bs=6k\nfdatasync=9"] {
         let said = refused(&format!("{map}{words}\n"));
-        assert!(said.contains("x.fio:5: `bs=") && said.contains("multiples of the page size, 4096"), "{said}");
+        assert!(
+            said.contains("x.fio:5: `bs=") && said.contains("multiples of the page size, 4096"),
+            "{said}"
+        );
     }
     let split = refused(&format!("{map}bssplit=512/50:4k/50\nfsync=1\n"));
     assert!(split.contains("`bssplit=512/50:4k/50`: with ioengine=mmap"), "{split}");
