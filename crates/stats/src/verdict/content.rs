@@ -157,7 +157,7 @@ mod test {
         assert!(read(200 << 20, 0).evidence.contains("stores 200.0 MiB compressed"));
         let shared = read(0, 199 << 20);
         assert_eq!(shared.verdict, Verdict::Warn);
-        assert!(shared.evidence.contains("199.0 MiB of 200.0 MiB lie where"), "{shared:?}");
+        assert!(shared.evidence.contains("199.0 MiB of 200.0 MiB share blocks"), "{shared:?}");
     }
 
     /// Lie of H04: one of twenty blocks equals another, or repeats a few bytes.
