@@ -149,7 +149,7 @@ fn every_flag_of_every_form_is_used_or_refused() {
     });
     // A fit that is not usable is used with the flag alone.
     let calibration = "[calibration]\nsource = 'a law'\nfitted = 1\nheld_out = 1\n\
-        fit_error_percent = 90\nheld_out_error_percent = 90\n";
+        fit_error_percent = 90\nheld_out_error_percent = 90\nscatter = true\n";
     folder.file(
         "off.toml",
         PROFILE.replace("[[stage]]", &format!("{calibration}[[stage]]")).as_bytes(),
