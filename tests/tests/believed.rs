@@ -159,5 +159,5 @@ fn a_sweep_whose_figures_are_not_those_of_its_runs_is_refused() {
     changed(&path, &path, |sweep| sweep["cells"][1]["runs"][0]["iops"] = json!(9e9));
     let done = drumfire.run(folder.path(), "report s", LIMIT);
     assert_eq!(done.code, Some(2), "{done:?}");
-    assert!(done.stderr.contains("the file was changed since it was made"), "{done:?}");
+    assert!(done.stderr.contains("one of them was changed after the run"), "{done:?}");
 }
