@@ -207,7 +207,8 @@ fn the_companion_gets_its_turn_when_it_wants_one() {
     core.share(echo.clone(), Arc::default()).unwrap();
     let start = core.now();
     echo.borrow_mut().wake = Some(start + Nanos::from_millis(50));
-    while core.now() < start + Nanos::from_millis(100) {
+    // A busy host may run this thread late.
+    while echo.borrow().woken.is_none() && core.now() < start + Nanos::from_secs(10) {
         core.turn(Some(start + Nanos::from_millis(100)), &mut Vec::new()).unwrap();
     }
     let late = echo.borrow().woken.expect("it was called").since(start);
