@@ -17,7 +17,7 @@ fn a_wrong_job_is_refused_with_file_and_line() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     for (from, to, says) in [
-        ("outstanding = 4", "outstanding = 0", "job.toml:14: step 2, group 2: the number of"),
+        ("outstanding = 4", "outstanding = 0", "job.toml:14: step 2, group 2: outstanding must be"),
         ("outstanding = 4", "outstandig = 4", "job.toml:16: unknown field `outstandig`"),
         ("null:3g", "nul:3g", "job.toml:14: 'nul:3g' is not a volume"),
         (
