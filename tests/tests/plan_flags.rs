@@ -183,9 +183,10 @@ fn unused(drumfire: &Drumfire, folder: &Folder, form: &str, base: &str) -> Vec<S
         let drive = if flag == "--sequential" { "hdd-7k2" } else { "x25-m" };
         let base = base.replace("x25-m", drive);
         let found = ask(&base, with);
-        let by_name = [flag, "required", "cannot be used"];
-        let refused =
-            found.code == Some(2) && by_name.iter().any(|word| found.stderr.contains(word));
+        // By its name, or by that of a flag that it comes with.
+        let flags = with.split_whitespace().filter(|word| word.starts_with("--"));
+        let mut words = flags.chain([flag, "required", "cannot be used"]);
+        let refused = found.code == Some(2) && words.any(|word| found.stderr.contains(word));
         if refused || (flag == "--html" && folder.path().join(&page).exists()) {
             continue;
         }
