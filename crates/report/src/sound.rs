@@ -107,8 +107,8 @@ fn sums(result: &RunResult) -> Option<String> {
         .or_else(|| result.workers.iter().enumerate().find_map(rows))
 }
 
-/// A worker's rows add up to what it did. I/Os that fail after the last row are errors of the worker
-/// only.
+/// A worker's rows add up to what it did. I/Os that fail after the last row are errors of the
+/// worker only.
 fn rows((index, worker): (usize, &WorkerResult)) -> Option<String> {
     if worker.intervals.is_empty() {
         return None;
