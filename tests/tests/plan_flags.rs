@@ -69,8 +69,8 @@ const FLAGS: [(&str, &str, &str); 53] = [
     ),
     (
         "--buffered",
-        "--read 0 --size 1m --server sr2625urlx --software linux-libaio",
-        "--read 0 --size 1m --server sr2625urlx --software linux-libaio --buffered",
+        "--read 0 --size 16k --server sr2625urlx --software linux-libaio",
+        "--read 0 --size 16k --server sr2625urlx --software linux-libaio --buffered",
     ),
     ("--write-cache", "--read 0 --flush 1", "--read 0 --flush 1 --write-cache"),
     (
