@@ -20,6 +20,8 @@ const KEPT: [&str; 4] = ["sweep.json", "result.json", "job.toml", "step-1"];
 const DOCUMENTS: [&str; 3] = ["sweep.json", "result.json", "report.txt"];
 /// Keeps others out of the folder of a sweep.
 pub const LOCK: &str = "lock";
+/// Runs that may begin in the same second and folder.
+const RUNS_MAX: u32 = 10_000;
 
 /// Folder of a run, created before the run so that no result is lost. A folder that stays empty is
 /// removed, and so are the parent folders that were created for it.
@@ -120,27 +122,31 @@ fn remove_empty(path: &Path) -> io::Result<()> {
 
 /// Creates a folder with a name that is unique among the runs of this second.
 fn unused(parent: &Path, name: &str) -> Result<Folder> {
-    let mut above = Folder::at(parent)?;
-    let opened = os::Folder::open_trusted(parent)
-        .with_context(|| format!("cannot open {}", parent.display()))?;
-    let numbered = (2..).map(|n| format!("{name}-{n}"));
+    let mut parents = Folder::at(parent)?;
+    let numbered = (2..=RUNS_MAX).map(|n| format!("{name}-{n}"));
     for name in std::iter::once(name.to_owned()).chain(numbered) {
         let path = parent.join(&name);
-        match opened.create_folder(Path::new(&name), 0o777) {
+        let created = os::Folder::open_trusted(parent)
+            .and_then(|above| above.create_folder(Path::new(&name), 0o777));
+        match created {
             // The folder exists and belongs to another run.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            // Another run created the parent and removed it, as its own folder stayed empty.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                parents.made.append(&mut Folder::at(parent)?.made);
+            }
             Err(error) => {
                 let told = || format!("cannot create the run's folder {}", path.display());
                 return Err(error).with_context(told);
             }
             Ok(_) => {
                 let mut made = vec![path.clone()];
-                made.append(&mut above.made);
+                made.append(&mut parents.made);
                 return Ok(Folder { path, made, _lock: None });
             }
         }
     }
-    unreachable!("numbers do not end")
+    anyhow::bail!("{}: {RUNS_MAX} runs of one second are too many", parent.display())
 }
 
 /// Writes `result.json`, then `report.txt` and `job.toml`.

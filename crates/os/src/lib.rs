@@ -37,6 +37,7 @@ mod open;
 mod passthrough;
 mod pipe;
 mod polled;
+pub mod port;
 mod progress;
 mod random;
 mod reactor;

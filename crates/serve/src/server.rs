@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::print_size;
 use os::{OpenRingError, SharedThread};
@@ -154,9 +154,11 @@ impl Drop for Server {
     }
 }
 
-/// Number of attempts to bind a port in use, with a pause before each: the port of a killed server
-/// is free only when the kernel has ended its rings, which takes a moment.
-const TRIES: u32 = 50;
+/// Time that a port in use is tried again for: the port of a killed server is free only when the
+/// kernel has ended its rings, which takes a moment.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same while no process that lives has the port: on a busy host the kernel takes longer.
+const PATIENCE_ENDING: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// One listener per core on the same port; returns the addresses.
@@ -168,15 +170,18 @@ fn listen(
 ) -> Result<SocketAddr, ServeError> {
     let steer: Vec<_> = cores.iter().map(|cpu| (cores.len() > 1).then_some(*cpu)).collect();
     let taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
-    let mut tries = TRIES;
+    let begun = Instant::now();
+    let waits = || {
+        begun.elapsed() < PATIENCE
+            || begun.elapsed() < PATIENCE_ENDING && os::port::is_ending(address.port())
+    };
     let sockets = loop {
         match os::listen(address, &steer) {
-            Err(error) if taken(&error) && tries > 0 => std::thread::sleep(PAUSE),
+            Err(error) if taken(&error) && waits() => std::thread::sleep(PAUSE),
             Err(error) if taken(&error) => return Err(ServeError::Taken(address)),
             Err(error) => return Err(ServeError::Listen(address, error)),
             Ok(sockets) => break sockets,
         }
-        tries -= 1;
     };
     let bound = sockets.first().map_or(Ok(address), TcpListener::local_addr)?;
     for (socket, listeners) in sockets.into_iter().zip(listeners) {

@@ -17,6 +17,8 @@ use super::{FOLDER, FileAbout, FileKind, Folder};
 const LINKS_MAX: usize = 40;
 /// Permissions of new folders, less the umask.
 const FOLDER_MODE: u32 = 0o777;
+/// Times that a folder which other processes create and remove is tried.
+const RACES_MAX: usize = 8;
 /// For a handle that only leads somewhere.
 const WAY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC).union(OFlags::NOFOLLOW);
 
@@ -96,13 +98,9 @@ pub(super) fn walk(
             here = openat(CWD, "/", WAY, Mode::empty())?;
             continue;
         }
-        let next = match step(&here, &part) {
-            Err(Errno::NOENT) if made.is_some() => {
-                mkdirat(&here, &part, Mode::from_raw_mode(FOLDER_MODE))?;
-                made.iter_mut().for_each(|made| made.push(way.clone()));
-                step(&here, &part)?
-            }
-            next => next?,
+        let next = match made {
+            Some(made) => step_or_make(&here, &part, || made.push(way.clone()))?,
+            None => step(&here, &part)?,
         };
         let about = FileAbout::of(&next)?;
         if about.kind != FileKind::Link {
@@ -139,6 +137,26 @@ fn step(here: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
         Err(Errno::NOTDIR | Errno::LOOP) => openat(here, name, WAY, Mode::empty()),
         next => next,
     }
+}
+
+/// Opens the next component of a path, and creates it as a folder if it is missing. Another process
+/// may create or remove the same folder in the meantime.
+fn step_or_make(here: &OwnedFd, name: &OsStr, made: impl FnOnce()) -> Result<OwnedFd, Errno> {
+    let mut next = step(here, name);
+    for _ in 0..RACES_MAX {
+        if !matches!(next, Err(Errno::NOENT)) {
+            break;
+        }
+        match mkdirat(here, name, Mode::from_raw_mode(FOLDER_MODE)) {
+            Ok(()) => {
+                made();
+                return step(here, name);
+            }
+            Err(Errno::EXIST) => next = step(here, name),
+            Err(error) => return Err(error),
+        }
+    }
+    next
 }
 
 /// A handle to read and write a folder, or where it may not be read, one to write.

@@ -494,6 +494,24 @@ mod test {
     }
 
     #[test]
+    fn folders_that_several_make_at_once_have_one_maker_each() {
+        let scratch = Scratch::new("folder-together");
+        for round in 0..200 {
+            let path = scratch.at(&format!("at-once-{round}/deep"));
+            let start = std::sync::Barrier::new(4);
+            let make = || {
+                start.wait();
+                Folder::make_trusted(&path).unwrap().1.len()
+            };
+            let made: usize = std::thread::scope(|threads| {
+                let all = [(); 4].map(|()| threads.spawn(make));
+                all.into_iter().map(|maker| maker.join().unwrap()).sum()
+            });
+            assert_eq!(made, 2, "round {round}");
+        }
+    }
+
+    #[test]
     fn a_draft_that_is_not_kept_is_gone() {
         let scratch = Scratch::new("folder-draft");
         let folder = Folder::open_trusted(&scratch.at("theirs")).unwrap();
