@@ -37,18 +37,19 @@ impl Agenda {
     }
 
     /// Steps each worker that has or may have something to do, each with its own time: an I/O's
-    /// latency ends when its worker gets to it. `news` are the events of the core's last turn.
-    /// Returns when to step again without an event.
+    /// latency ends when its worker gets to it. `news` are the events of the core's last turn, which
+    /// ended at `now`. Returns when to step again without an event.
     #[inline]
     pub(crate) fn step(
         &mut self,
         core: &Core,
+        now: Nanos,
         workers: &mut [Worker],
         order: Order,
         news: &[Token],
     ) -> Option<Nanos> {
         if workers.len() <= FEW {
-            return step_all(core, workers, order);
+            return step_all(core, now, workers, order);
         }
         for Token(socket) in news {
             let owner = self.owners.get(*socket as usize).copied().unwrap_or(NOBODY);
@@ -57,13 +58,13 @@ impl Agenda {
             }
         }
         let all = self.order.replace(order) != Some(order);
-        let (now, mut wake) = (core.now(), None);
+        let mut wake = None;
         for (index, worker) in workers.iter_mut().enumerate() {
             let entry = self.entries[index];
             let late = entry.wake.is_some_and(|wake| wake <= now);
             if all || entry.is_due || late || entry.socket.is_none() {
                 self.entries[index].is_due = false;
-                self.entries[index].wake = step(core, index, worker, order);
+                self.entries[index].wake = step(core, core.now(), (index, worker), order);
                 let socket = worker.socket();
                 if socket != entry.socket {
                     self.follow(index, socket);
@@ -86,20 +87,31 @@ impl Agenda {
     }
 }
 
-/// Steps all workers.
+/// Steps all workers, the first one at `now` and the others when their turn comes.
 #[inline]
-pub(crate) fn step_all(core: &Core, workers: &mut [Worker], order: Order) -> Option<Nanos> {
-    let steps = workers.iter_mut().enumerate();
-    steps.map(|(index, worker)| step(core, index, worker, order)).fold(None, sooner)
+pub(crate) fn step_all(
+    core: &Core,
+    now: Nanos,
+    workers: &mut [Worker],
+    order: Order,
+) -> Option<Nanos> {
+    let mut steps = workers.iter_mut().enumerate();
+    let first = steps.next().and_then(|first| step(core, now, first, order));
+    steps.map(|worker| step(core, core.now(), worker, order)).fold(first, sooner)
 }
 
 /// Steps one worker, and records it if its core is recorded.
 #[inline]
-fn step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<Nanos> {
+fn step(
+    core: &Core,
+    now: Nanos,
+    (index, worker): (usize, &mut Worker),
+    order: Order,
+) -> Option<Nanos> {
     if worker.is_sampled() {
         return recorded_step(core, index, worker, order);
     }
-    worker.step(core.now(), order)
+    worker.step(now, order)
 }
 
 /// The same. Halves without completions or submissions count as part of the turn of all workers.

@@ -11,6 +11,7 @@ use stats::Interval;
 
 use crate::activity::{Observer, Recording};
 use crate::agenda::{Agenda, step_all};
+use crate::lateness::Lateness;
 use crate::handover::{Directive, Handover, Rest};
 use crate::ledger::Ledger;
 use crate::records::Recorder;
@@ -210,7 +211,7 @@ fn run(
     let handover = &*seat.handover;
     let mut ready = Vec::with_capacity(1024);
     while handover.commanded() == Directive::Wait {
-        step_all(core, workers, Order::Drain);
+        step_all(core, core.now(), workers, Order::Drain);
         core.turn(Some(core.now() + Nanos::from_millis(20)), &mut ready)?;
         ready.clear();
     }
@@ -222,6 +223,7 @@ fn run(
     let mut seen = handover.asked();
     let (mut started, mut finished) = (false, false);
     let mut agenda = Agenda::new(workers.len());
+    let mut lateness = Lateness::new(now);
     let mut found = workers.iter().all(Worker::has_found);
     if found {
         handover.say_found();
@@ -238,7 +240,9 @@ fn run(
             observer.iter_mut().for_each(|observer| observer.start(core.now()));
         }
         let start = observer.as_mut().map(|observer| observer.look(core, workers));
-        let wake = agenda.step(core, workers, order, &ready);
+        let now = core.now();
+        lateness.count(now, workers);
+        let wake = agenda.step(core, now, workers, order, &ready);
         if let Some(start) = start {
             core.note(Doing::Step, 0, start);
         }
@@ -292,7 +296,7 @@ fn hand_over_last(seat: &Seat, core: &Core, workers: &mut [Worker]) {
 fn drain(handover: &Handover, core: &Core, workers: &mut [Worker]) -> std::io::Result<()> {
     let mut ready = Vec::with_capacity(1024);
     while handover.commanded() == Directive::Drain {
-        let wake = step_all(core, workers, Order::Drain);
+        let wake = step_all(core, core.now(), workers, Order::Drain);
         // After the step, which may have taken the last completion: no event would follow.
         if workers.iter().all(Worker::is_drained) {
             break;

@@ -14,6 +14,7 @@ mod equals;
 mod fewer;
 mod handover;
 mod judge;
+mod lateness;
 mod ledger;
 mod meter;
 mod outcome;

@@ -473,6 +473,11 @@ impl Worker {
         self.counted = now;
     }
 
+    /// Its thread waited for a processor while these I/Os were in flight.
+    pub(crate) fn count_wait(&mut self, waited: Nanos) {
+        self.interval.waited_ns += u128::from(self.in_flight()) * u128::from(waited.0);
+    }
+
     #[inline]
     fn finish_plain(&mut self, now: Nanos) {
         for done in self.done.drain(..) {

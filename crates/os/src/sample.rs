@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 
 use block::Nanos;
 
@@ -90,7 +91,7 @@ impl ThreadUse {
     pub fn of(thread: i32) -> Option<ThreadUse> {
         let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
         let used = ThreadUse::parse(&read("stat")?, &read("status")?)?;
-        let waited_s = read("schedstat").and_then(|text| run_delay_s(&text));
+        let waited_s = read("schedstat").and_then(|text| run_delay_ns(&text)).map(|ns| ns as f64 / 1e9);
         Some(ThreadUse { waited_s, ..used })
     }
 
@@ -115,10 +116,34 @@ impl ThreadUse {
     }
 }
 
+/// Time that a thread was ready to run and did not, read again and again.
+#[derive(Debug)]
+pub struct RunDelay {
+    schedstat: fs::File,
+    taken: Nanos,
+}
+
+impl RunDelay {
+    /// The run delay of the calling thread since it started; `None` if the kernel does not count
+    /// it.
+    pub fn of_this_thread() -> Option<RunDelay> {
+        let schedstat = fs::File::open("/proc/thread-self/schedstat").ok()?;
+        let mut delay = RunDelay { schedstat, taken: Nanos(0) };
+        delay.take().is_some().then_some(delay).map(|delay| RunDelay { taken: Nanos(0), ..delay })
+    }
+
+    /// The run delay since the last call.
+    pub fn take(&mut self) -> Option<Nanos> {
+        let mut text = [0; 64];
+        let len = self.schedstat.read_at(&mut text, 0).ok()?;
+        let now = Nanos(run_delay_ns(str::from_utf8(text.get(..len)?).ok()?)?);
+        Some(now.since(std::mem::replace(&mut self.taken, now)))
+    }
+}
+
 /// Run delay: the second number of `schedstat`, in nanoseconds there (the kernel's sched-stats).
-fn run_delay_s(schedstat: &str) -> Option<f64> {
-    let ns: u64 = schedstat.split_whitespace().nth(1)?.parse().ok()?;
-    Some(ns as f64 / 1e9)
+fn run_delay_ns(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// CPU time of the whole host since boot, in seconds.
@@ -257,6 +282,33 @@ mod test {
         let of_process = process_cpu(std::process::id()).unwrap();
         assert!(of_process >= of_thread, "{of_process:?} {of_thread:?}");
         assert!(process_cpu(u32::MAX).is_err());
+    }
+
+    /// Two threads on one CPU: the time of the one is the wait of the other.
+    #[test]
+    fn a_wait_for_a_processor_is_counted() {
+        let Some(mut delay) = RunDelay::of_this_thread() else { return };
+        let cpu = crate::cpu::allowed()[0];
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let spin = || {
+            crate::cpu::pin(cpu).unwrap();
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {}
+        };
+        std::thread::scope(|threads| {
+            let delayed = threads.spawn(|| {
+                crate::cpu::pin(cpu).unwrap();
+                let mut delay = RunDelay::of_this_thread().unwrap();
+                let (mut sum, begun) = (delay.take().unwrap(), std::time::Instant::now());
+                while sum < Nanos::from_millis(50) {
+                    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{sum:?}");
+                    sum = sum + delay.take().unwrap();
+                }
+                over.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            threads.spawn(spin);
+            delayed.join().unwrap();
+        });
+        assert!(delay.take().is_some());
     }
 
     #[test]

@@ -83,14 +83,15 @@ pub fn tails(of: &Latency) -> Option<String> {
     (!each.is_empty()).then(|| format!("milliseconds with such an I/O: {}", each.join(", ")))
 }
 
-/// Whose time a latency is, where workers waited for a processor for more than this share of the
-/// window.
-pub fn waited(cpu: &Cpu) -> Option<String> {
-    const SOME_PERCENT: f64 = 0.1;
-    let percent = cpu.initiator_waited_percent.filter(|percent| *percent >= SOME_PERCENT)?;
+/// Whose time a latency is, where the wait for a processor is more than this share of the mean.
+pub fn waited(of: &Latency) -> Option<String> {
+    const SOME: f64 = 0.001;
+    let waited = of.waited_for_cpu.filter(|waited| waited.share >= SOME)?;
+    let percent = waited.share * 100.0;
     let rest = 100.0 - percent;
     Some(format!(
-        "of each latency about {percent:.1} % waited for a processor, {rest:.1} % is the volume's"
+        "of the mean latency about {percent:.1} % waited for a processor, {rest:.1} % is the \
+         volume's"
     ))
 }
 
@@ -183,11 +184,17 @@ mod test {
 
     #[test]
     fn a_latency_says_whose_time_it_is() {
-        let of =
-            |initiator_waited_percent| waited(&Cpu { initiator_waited_percent, ..Cpu::default() });
-        assert_eq!([of(None), of(Some(0.09))], [None, None]);
-        let words = "of each latency about 37.5 % waited for a processor, 62.5 % is the volume's";
-        assert_eq!(of(Some(37.5)).as_deref(), Some(words));
+        let of = |waited| {
+            let mut of = Latency { mean: Some(8000.0), ..Latency::default() };
+            of.set_waited_for_cpu(waited);
+            super::waited(&of)
+        };
+        assert_eq!([of(None), of(Some(7.0))], [None, None]);
+        let words =
+            "of the mean latency about 37.5 % waited for a processor, 62.5 % is the volume's";
+        assert_eq!(of(Some(3000.0)).as_deref(), Some(words));
+        // Waits for planned starts that never came are in no latency.
+        assert!(of(Some(9000.0)).unwrap().contains("about 100.0 %"));
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn latencies(result: &RunResult) -> Section {
     let words = "Percentiles with fewer than 100 samples above them are withheld, and tails of \
                  fewer than 50 moments: a stall that hits many I/Os is one.";
     let tails = figure::tails(&totals.latency_ns).into_iter();
-    let tails = tails.chain(figure::waited(&result.cpu)).map(Content::Text);
+    let tails = tails.chain(figure::waited(&totals.latency_ns)).map(Content::Text);
     let content = [Content::Table(table), Content::Text(words.to_owned())];
     section("latency", content.into_iter().chain(tails).collect())
 }

@@ -92,7 +92,7 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
     write_latencies(result, paint, out)?;
     asked::write(result, paint, out)?;
     failures::write(result, paint, out)?;
-    write_cpu(&result.cpu, result.host.cores, out)?;
+    write_cpu(result, out)?;
     write_placement(&result.placement, out)?;
     write_cost(result.cost.as_ref(), out)?;
     targets::write(&result.workers, paint, out)?;
@@ -172,7 +172,8 @@ fn latency_cells(latency: &Latency) -> String {
     cells.iter().map(|cell| format!("{cell:>9}")).collect()
 }
 
-fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
+fn write_cpu(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
+    let (cpu, cores) = (&result.cpu, result.host.cores);
     let of = if cores > 0 { format!("of {cores} cores") } else { "cores".to_owned() };
     let used = match (cpu.initiator_cores, cpu.target_cores) {
         (None, None) => None,
@@ -195,7 +196,7 @@ fn write_cpu(cpu: &Cpu, cores: u32, out: &mut impl Write) -> io::Result<()> {
         cpu.core_us_per_io.map(|us| format!("{us:.3} µs of core time per I/O")),
         cpu.iops_per_core.map(|rate| format!("{} per core", figure::iops(rate))),
     ];
-    let third = [figure::waited(cpu)];
+    let third = [figure::waited(&result.totals.latency_ns)];
     let lines = [first.to_vec(), second.to_vec(), third.to_vec()]
         .map(|parts| parts.into_iter().flatten().collect::<Vec<String>>().join(" · "));
     if lines.iter().all(String::is_empty) {

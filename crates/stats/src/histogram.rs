@@ -362,8 +362,8 @@ pub struct Latency {
     /// Latencies at or above this age are lower bounds: the true ones may be longer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_from: Option<u64>,
-    /// Part of the mean in which workers were ready but waited for a CPU. Only of all I/Os of a
-    /// run; `None` where the scheduler does not show it.
+    /// Part of the mean in which workers were ready but waited for a CPU, or came late to planned
+    /// starts. Only of all I/Os of a run; `None` where the scheduler does not show it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waited_for_cpu: Option<WaitedForCpu>,
 }
@@ -378,11 +378,12 @@ pub struct WaitedForCpu {
 }
 
 impl Latency {
-    /// Sets the share of the mean, in percent, in which workers waited for a CPU.
-    pub fn set_waited_for_cpu(&mut self, percent: Option<f64>) {
-        let share = percent.map(|percent| (percent / 100.0).clamp(0.0, 1.0));
-        let part = share.zip(self.mean);
-        self.waited_for_cpu = part.map(|(share, mean)| WaitedForCpu { share, mean: mean * share });
+    /// Sets the part of the mean, in nanoseconds, in which workers waited for a CPU.
+    pub fn set_waited_for_cpu(&mut self, waited: Option<f64>) {
+        self.waited_for_cpu = waited.zip(self.mean).map(|(waited, mean)| {
+            let waited = waited.clamp(0.0, mean);
+            WaitedForCpu { share: if mean > 0.0 { waited / mean } else { 0.0 }, mean: waited }
+        });
     }
 
     /// Returns whether a percentile or maximum of `ns` nanoseconds is a lower bound: unanswered

@@ -129,6 +129,9 @@ pub struct Interval {
     /// Bytes read and written in ramps of groups: no figure includes them, and the devices'
     /// counters do. Negative if bytes of an earlier span are in figures after all.
     pub ramp_bytes: [i64; 2],
+    /// Part of the latencies in which the worker's thread waited for a processor, or came late to
+    /// a planned start.
+    pub waited_ns: u128,
 }
 
 impl Default for Interval {
@@ -161,6 +164,7 @@ impl Interval {
             connection: Connection::default(),
             searched: None,
             ramp_bytes: [0; 2],
+            waited_ns: 0,
         }
     }
 
@@ -300,6 +304,7 @@ impl Interval {
         self.searched = other.searched.or(self.searched);
         self.ramp_bytes[0] += other.ramp_bytes[0];
         self.ramp_bytes[1] += other.ramp_bytes[1];
+        self.waited_ns += other.waited_ns;
         if let Some(theirs) = &other.paced {
             self.paced.get_or_insert_default().merge(theirs);
         }
@@ -318,6 +323,7 @@ impl Interval {
         self.waiting.add(late.waiting);
         // I/Os in flight past the end are in their latencies, and in nothing else.
         self.unsettled_ns += late.unsettled_ns - late.outstanding_ns();
+        self.waited_ns += late.waited_ns;
         if let (Some(ours), Some(theirs)) = (&mut self.paced, &late.paced) {
             ours.merge(theirs);
         }
@@ -350,7 +356,7 @@ impl Interval {
         self.waiting = Waiting::default();
         self.connection = Connection::default();
         self.searched = None;
-        self.ramp_bytes = [0; 2];
+        (self.ramp_bytes, self.waited_ns) = ([0; 2], 0);
         if let Some(paced) = &mut self.paced {
             paced.clear();
         }
@@ -415,6 +421,13 @@ impl Interval {
     /// Returns the mean number of I/Os in flight; zero without a span.
     pub fn mean_outstanding(&self) -> f64 {
         per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
+    }
+
+    /// Returns the mean part of a latency, in nanoseconds, in which the worker's thread waited for a
+    /// processor; `None` without completions.
+    pub fn mean_wait_ns(&self) -> Option<f64> {
+        let ended = self.completed() + self.errors();
+        (ended > 0).then(|| self.waited_ns as f64 / ended as f64)
     }
 
     /// Returns the latencies of all I/Os and flushes, as both count as in flight. Allocates.

@@ -32,7 +32,8 @@ impl Run<'_> {
         let mut totals = self.collected.totals();
         let (failures, failures_unlisted) = self.collected.failures();
         let cpu = after.since(before, totals.ios);
-        totals.latency_ns.set_waited_for_cpu(cpu.initiator_waited_percent);
+        let waited = cpu.initiator_waited_percent.and(self.collected.whole().mean_wait_ns());
+        totals.latency_ns.set_waited_for_cpu(waited);
         let testimony = witness.testify(first, last, &self.collected, &cpu);
         let processors = after.processors_since(before);
         let taken: Vec<usize> = seats(spec).into_iter().map(|(cpu, _)| cpu).collect();

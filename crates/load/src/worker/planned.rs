@@ -225,7 +225,10 @@ impl Worker {
         }
         if let Some(paced) = &mut self.interval.paced {
             paced.lag.record(now.since(due).0);
-            paced.missed += u64::from(due < self.plan.freed);
+            let missed = due < self.plan.freed;
+            paced.missed += u64::from(missed);
+            // The thread came late, not the volume.
+            self.interval.waited_ns += if missed { 0 } else { u128::from(now.since(due).0) };
         }
         // It is outstanding from its planned start on, or from when it was first blocked.
         self.interval.record_outstanding(1, now.since(due));

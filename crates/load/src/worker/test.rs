@@ -12,6 +12,7 @@ use job::spec::{Access, Arrivals, Line, Pacing, Places, Verify};
 
 mod connections;
 mod replay;
+mod waits;
 
 const BYTES: u64 = 1 << 20;
 pub(super) const US: u64 = 1000;
