@@ -11,8 +11,8 @@ use stats::Interval;
 
 use crate::activity::{Observer, Recording};
 use crate::agenda::{Agenda, step_all};
-use crate::lateness::Lateness;
 use crate::handover::{Directive, Handover, Rest};
+use crate::lateness::Lateness;
 use crate::ledger::Ledger;
 use crate::records::Recorder;
 use crate::run::{Prepared, hints};

@@ -22,10 +22,7 @@ pub(crate) struct Lateness {
 impl Lateness {
     /// The waits of this thread from now on.
     pub(crate) fn new(now: Nanos) -> Lateness {
-        let mut delay = RunDelay::of_this_thread();
-        // Waits before do not count.
-        delay.iter_mut().for_each(|delay| drop(delay.take()));
-        Lateness { delay, at: now }
+        Lateness { delay: RunDelay::of_this_thread(), at: now }
     }
 
     /// Adds the wait of a turn that has just ended to the I/Os that were in flight.

@@ -91,7 +91,8 @@ impl ThreadUse {
     pub fn of(thread: i32) -> Option<ThreadUse> {
         let read = |file| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
         let used = ThreadUse::parse(&read("stat")?, &read("status")?)?;
-        let waited_s = read("schedstat").and_then(|text| run_delay_ns(&text)).map(|ns| ns as f64 / 1e9);
+        let waited_s =
+            read("schedstat").and_then(|text| run_delay_ns(&text)).map(|ns| ns as f64 / 1e9);
         Some(ThreadUse { waited_s, ..used })
     }
 
@@ -124,12 +125,11 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// The run delay of the calling thread since it started; `None` if the kernel does not count
-    /// it.
+    /// The run delay of the calling thread from now on; `None` if the kernel does not count it.
     pub fn of_this_thread() -> Option<RunDelay> {
         let schedstat = fs::File::open("/proc/thread-self/schedstat").ok()?;
         let mut delay = RunDelay { schedstat, taken: Nanos(0) };
-        delay.take().is_some().then_some(delay).map(|delay| RunDelay { taken: Nanos(0), ..delay })
+        delay.take().is_some().then_some(delay)
     }
 
     /// The run delay since the last call.
@@ -298,7 +298,7 @@ mod test {
             let delayed = threads.spawn(|| {
                 crate::cpu::pin(cpu).unwrap();
                 let mut delay = RunDelay::of_this_thread().unwrap();
-                let (mut sum, begun) = (delay.take().unwrap(), std::time::Instant::now());
+                let (mut sum, begun) = (Nanos(0), std::time::Instant::now());
                 while sum < Nanos::from_millis(50) {
                     assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{sum:?}");
                     sum = sum + delay.take().unwrap();

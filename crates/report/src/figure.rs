@@ -1,7 +1,7 @@
 //! Figures as people read them: three digits, and always a unit.
 
 use block::Rate;
-use stats::{Cpu, Latency, MOMENTS_ABOVE, supports};
+use stats::{Latency, MOMENTS_ABOVE, supports};
 
 /// Stands where a figure is not known or rests on too few samples.
 pub const UNKNOWN: &str = "n/a";
