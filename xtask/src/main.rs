@@ -46,7 +46,9 @@ usage: cargo xtask COMMAND
               --test             install, use and remove them in a clean root, as root on Debian
               --twice            build again in another folder: all files must be the same
               --dirty            although the working tree differs from the commit
-              --drumfire FILE    pack this program; no static one
+              --only KIND        build one program alone: shared or static
+              --drumfire FILE    pack this program, built before
+              --static FILE      pack this static program, built before
               --base-url URL     where the files will be, for Homebrew's formula
   perf      measure beside the peers and write raw tables to target/perf
               [ROW…]             rows to measure (default all; `--list` names them)

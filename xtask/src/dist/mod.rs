@@ -33,6 +33,15 @@ const LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Bytes of the static program, at most.
 const STATIC_LIMIT: u64 = 15_000_000;
 
+/// How a program is linked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// With the libraries of the system.
+    Shared,
+    /// Without any library.
+    Static,
+}
+
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     /// Install, use and remove what was made.
@@ -43,6 +52,10 @@ struct Options {
     dirty: bool,
     /// A built program to pack.
     drumfire: Option<PathBuf>,
+    /// A built static program to pack.
+    fixed: Option<PathBuf>,
+    /// The one kind to build; both if absent.
+    only: Option<Kind>,
     /// Where the files of the release will be.
     base_url: Option<String>,
 }
@@ -55,10 +68,7 @@ pub fn main(args: &[String]) -> Result<bool> {
         bail!("the working tree differs from the commit: commit it, or --dirty");
     }
     let folder = target_folder().join("dist");
-    let programs = match &options.drumfire {
-        Some(named) => Programs { shared: named.canonicalize()?, fixed: None },
-        None => Programs::build(&crate::root(), &release)?,
-    };
+    let programs = Programs::provide(&options, &crate::root(), &release)?;
     make(&release, &programs, &folder, options.base_url.as_deref())?;
     if options.twice {
         twice(&release, &folder, &options)?;
@@ -76,31 +86,54 @@ fn parse(args: &[String]) -> Result<Options> {
             "--twice" => options.twice = true,
             "--dirty" => options.dirty = true,
             "--drumfire" => options.drumfire = Some(PathBuf::from(value()?)),
+            "--static" => options.fixed = Some(PathBuf::from(value()?)),
+            "--only" => {
+                options.only = Some(match value()?.as_str() {
+                    "shared" => Kind::Shared,
+                    "static" => Kind::Static,
+                    other => bail!("--only shared or static, not `{other}`"),
+                });
+            }
             "--base-url" => options.base_url = Some(value()?.trim_end_matches('/').to_owned()),
             arg => bail!(
-                "dist knows --test, --twice, --dirty, --drumfire FILE and --base-url URL, not \
-                 `{arg}`"
+                "dist knows --test, --twice, --dirty, --only KIND, --drumfire FILE, \
+                 --static FILE and --base-url URL, not `{arg}`"
             ),
         }
     }
     ensure!(
-        !(options.twice && options.drumfire.is_some()),
-        "--twice builds the program that --drumfire names"
+        options.only.is_none() || options.drumfire.is_none() && options.fixed.is_none(),
+        "--only builds a program, --drumfire and --static pack built ones"
     );
     Ok(options)
 }
 
-/// Programs to pack.
+/// Programs to pack: at least one.
 struct Programs {
     /// With the libraries of the system.
-    shared: PathBuf,
-    /// Without any library, if its target is installed.
+    shared: Option<PathBuf>,
+    /// Without any library.
     fixed: Option<PathBuf>,
 }
 
 impl Programs {
-    /// Builds both from the sources in `root`.
-    fn build(root: &Path, release: &Release) -> Result<Programs> {
+    /// The programs that the options name, or else builds of the sources in `root`.
+    fn provide(options: &Options, root: &Path, release: &Release) -> Result<Programs> {
+        let named = |path: &Option<PathBuf>| -> Result<Option<PathBuf>> {
+            let Some(path) = path else { return Ok(None) };
+            Ok(Some(path.canonicalize().with_context(|| path.display().to_string())?))
+        };
+        let programs =
+            Programs { shared: named(&options.drumfire)?, fixed: named(&options.fixed)? };
+        if programs.shared.is_some() || programs.fixed.is_some() {
+            return Ok(programs);
+        }
+        Programs::build(options.only, root, release)
+    }
+
+    /// Builds one kind, or both, from the sources in `root`. A static program that is not asked for
+    /// by name is left out where its target is not installed.
+    fn build(only: Option<Kind>, root: &Path, release: &Release) -> Result<Programs> {
         let commit = [("DRUMFIRE_COMMIT", release.commit_and_date())];
         let build = |target: &str| -> Result<PathBuf> {
             say!("building for {target}");
@@ -111,13 +144,20 @@ impl Programs {
             ensure!(of_commit, "the program says {}, not its commit", version.trim());
             Ok(program)
         };
-        let shared = build(&build::host()?)?;
-        let fixed = static_target()?;
-        if !build::is_installed(&fixed)? {
-            say!("no static program: rustup target add {fixed}");
-            return Ok(Programs { shared, fixed: None });
-        }
-        Ok(Programs { shared, fixed: Some(build(&fixed)?) })
+        let shared = match only {
+            Some(Kind::Static) => None,
+            _ => Some(build(&build::host()?)?),
+        };
+        let target = static_target()?;
+        let fixed = match only {
+            Some(Kind::Shared) => None,
+            None if !build::is_installed(&target)? => {
+                say!("no static program: rustup target add {target}");
+                None
+            }
+            _ => Some(build(&target)?),
+        };
+        Ok(Programs { shared, fixed })
     }
 }
 
@@ -134,7 +174,9 @@ fn make(
     base_url: Option<&str>,
 ) -> Result<()> {
     let parts = prepare(release, folder)?;
-    packages(release, &programs.shared, &parts, folder, "xz")?;
+    if let Some(shared) = &programs.shared {
+        packages(release, shared, &parts, folder, "xz")?;
+    }
     sbom::make(release, &parts.tree, folder)?;
     if let Some(fixed) = &programs.fixed {
         let target = static_target()?;
@@ -206,13 +248,14 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds again from the source archive, in another folder, and compares all files.
+/// Builds again from the source archive, in another folder, and compares all files. Programs that
+/// an option names are packed again.
 fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
     let elsewhere = std::env::temp_dir().join(format!("drumfire-dist-{}", std::process::id()));
     fs::create_dir(&elsewhere).with_context(|| elsewhere.display().to_string())?;
     let compared = (|| {
         let tree = archive::unpack(&archive::path(release, folder), &elsewhere, release)?;
-        let programs = Programs::build(&tree, release)?;
+        let programs = Programs::provide(options, &tree, release)?;
         let second = elsewhere.join("dist");
         make(release, &programs, &second, options.base_url.as_deref())?;
         let [one, other] =
@@ -253,7 +296,8 @@ mod unit {
         let all = options("--test --dirty --base-url https://example.org/x/").unwrap();
         assert!(all.test && all.dirty && !all.twice);
         assert_eq!(all.base_url.as_deref(), Some("https://example.org/x"));
-        for bad in ["--base-url", "--fast", "--twice --drumfire x"] {
+        assert_eq!(options("--only static --twice").unwrap().only, Some(Kind::Static));
+        for bad in ["--base-url", "--fast", "--only musl", "--only shared --drumfire x"] {
             assert!(options(bad).is_err(), "{bad}");
         }
     }

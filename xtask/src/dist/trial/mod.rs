@@ -7,7 +7,7 @@ mod root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::tool;
 use crate::process;
@@ -40,33 +40,46 @@ pub fn all(folder: &Path) -> Result<bool> {
         say!("packages were not tried: {missing}");
         return Ok(false);
     }
-    let root = Root::provide()?;
-    let steps = [
-        ("deb", debian(&root, folder)),
-        ("rpm", rpm(&root, folder)),
-        ("static", empty::run(folder)),
-    ];
+    let (deb, rpm) = (find(folder, ".deb")?, find(folder, ".rpm")?);
+    let fixed = find(folder, "-static.tar.gz")?;
+    ensure!(
+        deb.is_some() || rpm.is_some() || fixed.is_some(),
+        "nothing to try in {}",
+        folder.display()
+    );
     let mut good = true;
-    for (name, done) in steps {
-        match done {
-            Ok(words) => say!("{name}: {words}"),
-            Err(error) => {
-                good = false;
-                say!("{name}: FAILED: {error:#}");
-            }
+    if deb.is_some() || rpm.is_some() {
+        let root = Root::provide()?;
+        good &= said("deb", deb, |package| debian(&root, package));
+        good &= said("rpm", rpm, |package| redhat(&root, package));
+        if good {
+            root.keep()?;
         }
     }
-    if good {
-        root.keep()?;
-    }
+    good &= said("static", fixed, empty::run);
     Ok(good)
 }
 
+/// Tries a package and prints the outcome. True unless the package fails.
+fn said(name: &str, package: Option<PathBuf>, work: impl FnOnce(&Path) -> Result<String>) -> bool {
+    let Some(package) = package else {
+        say!("{name}: none was made");
+        return true;
+    };
+    match work(&package) {
+        Ok(words) => say!("{name}: {words}"),
+        Err(error) => {
+            say!("{name}: FAILED: {error:#}");
+            return false;
+        }
+    }
+    true
+}
+
 /// Installs the Debian package, uses it, and purges it.
-fn debian(root: &Root, folder: &Path) -> Result<String> {
-    let package = find(folder, ".deb")?.context("there is no .deb")?;
+fn debian(root: &Root, package: &Path) -> Result<String> {
     let before = root.paths()?;
-    root.copy(&package, "tmp/drumfire.deb")?;
+    root.copy(package, "tmp/drumfire.deb")?;
     root.run("dpkg --install /tmp/drumfire.deb && rm /tmp/drumfire.deb")?;
     let between = root.paths()?;
     let installed = between.difference(&before).count();
@@ -77,8 +90,7 @@ fn debian(root: &Root, folder: &Path) -> Result<String> {
 }
 
 /// Installs the RPM package, starts the program, and erases it.
-fn rpm(root: &Root, folder: &Path) -> Result<String> {
-    let package = find(folder, ".rpm")?.context("there is no .rpm")?;
+fn redhat(root: &Root, package: &Path) -> Result<String> {
     let before = root.paths()?;
     let rpm = || {
         let mut command = Command::new("rpm");
@@ -86,7 +98,7 @@ fn rpm(root: &Root, folder: &Path) -> Result<String> {
         command.arg("--root").arg(root.path()).args(["--dbpath", "/tmp/rpm", "--nodeps"]);
         command
     };
-    tool(rpm().arg("--install").arg(&package))?;
+    tool(rpm().arg("--install").arg(package))?;
     let said = root.run("drumfire --version && drumfire completions bash | grep -q complete")?;
     tool(rpm().args(["--erase", "drumfire"]))?;
     root.run("rm -rf /tmp/rpm")?;
