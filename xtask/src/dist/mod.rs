@@ -19,13 +19,15 @@ mod trial;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, Show};
 use crate::say::say;
 use crate::target_folder;
+use crate::test::Build;
+use crate::test::tally::Tally;
 use release::Release;
 
 /// Longest time of a tool: rpmbuild compresses a program in a minute.
@@ -46,6 +48,8 @@ enum Kind {
 struct Options {
     /// Install, use and remove what was made.
     test: bool,
+    /// Pack and try `.deb` and `.rpm` alone, of a debug build, as `cargo xtask test` does.
+    quick: bool,
     /// Build a second time in another folder and compare.
     twice: bool,
     /// The working tree may differ from the commit.
@@ -63,6 +67,12 @@ struct Options {
 /// Makes the packages, and tries them if asked to. True if all is well.
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
+    if options.quick {
+        let built = options.drumfire.unwrap_or_else(|| Build::Checked.drumfire());
+        let tally = test(&built)?;
+        tally.skipped.iter().for_each(|(name, reason)| say!("skipped: {name}: {reason}"));
+        return Ok(tally.failed.is_empty());
+    }
     let release = Release::read(&crate::root())?;
     if release.dirty && !options.dirty {
         bail!("the working tree differs from the commit: commit it, or --dirty");
@@ -83,6 +93,7 @@ fn parse(args: &[String]) -> Result<Options> {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--test" => options.test = true,
+            "--quick" => options.quick = true,
             "--twice" => options.twice = true,
             "--dirty" => options.dirty = true,
             "--drumfire" => options.drumfire = Some(PathBuf::from(value()?)),
@@ -96,7 +107,7 @@ fn parse(args: &[String]) -> Result<Options> {
             }
             "--base-url" => options.base_url = Some(value()?.trim_end_matches('/').to_owned()),
             arg => bail!(
-                "dist knows --test, --twice, --dirty, --only KIND, --drumfire FILE, \
+                "dist knows --test, --quick, --twice, --dirty, --only KIND, --drumfire FILE, \
                  --static FILE and --base-url URL, not `{arg}`"
             ),
         }
@@ -175,7 +186,8 @@ fn make(
 ) -> Result<()> {
     let parts = prepare(release, folder)?;
     if let Some(shared) = &programs.shared {
-        packages(release, shared, &parts, folder, "xz")?;
+        let program = symbols::split(shared, &build::host()?, release, folder)?;
+        packages(release, &program, &parts, folder, Packing::Small)?;
     }
     sbom::make(release, &parts.tree, folder)?;
     if let Some(fixed) = &programs.fixed {
@@ -192,7 +204,16 @@ fn make(
     sums(folder)
 }
 
-/// What all packages are made of.
+/// Compression of packages.
+#[derive(Clone, Copy)]
+enum Packing {
+    /// For those that are downloaded.
+    Small,
+    /// For those of a test.
+    Fast,
+}
+
+/// Input of all packages.
 struct Parts {
     /// The source archive.
     source: PathBuf,
@@ -213,19 +234,16 @@ fn prepare(release: &Release, folder: &Path) -> Result<Parts> {
     Ok(Parts { source, tree, third_party })
 }
 
-/// Makes `.deb` and `.rpm`; the `.deb` by a compression of `dpkg-deb`.
+/// Makes `.deb` and `.rpm` of a program without symbols.
 fn packages(
     release: &Release,
     program: &Path,
     parts: &Parts,
     folder: &Path,
-    compression: &str,
+    packing: Packing,
 ) -> Result<()> {
-    let Parts { source, tree, third_party } = parts;
-    let program = symbols::split(program, &build::host()?, release, folder)?;
-    let recipe = debian::Recipe { tree, third_party, compression };
-    debian::make(release, &recipe, &program, folder)?;
-    rpm::make(release, source, &program, third_party, folder)
+    debian::make(release, parts, program, folder, packing)?;
+    rpm::make(release, parts, program, folder, packing)
 }
 
 /// Writes SHA256SUMS, as `sha256sum --check` reads it, and prints it.
@@ -270,6 +288,39 @@ fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
     compared
 }
 
+/// Packs a program, and installs, uses and removes the packages in a clean root.
+pub fn test(drumfire: &Path) -> Result<Tally> {
+    const NAME: &str = "packages in a clean root";
+    let mut tally = Tally::default();
+    if let Some(missing) = trial::missing() {
+        tally.skip(NAME, missing);
+        return Ok(tally);
+    }
+    let release = match Release::read(&crate::root()) {
+        Ok(release) => release,
+        // A source archive has no commit.
+        Err(error) => {
+            tally.skip(NAME, format!("{error:#}"));
+            return Ok(tally);
+        }
+    };
+    let (began, folder) = (Instant::now(), target_folder().join("dist-test"));
+    std::thread::scope(|scope| -> Result<()> {
+        // The root comes from a network.
+        let root = scope.spawn(trial::prepare);
+        let parts = prepare(&release, &folder)?;
+        let program = symbols::strip(drumfire, &folder.join("work"))?;
+        packages(&release, &program, &parts, &folder, Packing::Fast)?;
+        root.join().expect("a root is made or not")
+    })?;
+    say!("packages made in {:.1} s", began.elapsed().as_secs_f64());
+    match trial::all(&folder)? {
+        true => tally.passed += 1,
+        false => tally.failed.push(NAME.to_owned()),
+    }
+    Ok(tally)
+}
+
 /// Runs a tool that must succeed; returns its stdout.
 fn tool(command: &mut Command) -> Result<String> {
     let outcome = process::run(command, LIMIT, Show::Nothing)?;
@@ -294,7 +345,7 @@ mod unit {
     fn options_are_checked() {
         assert_eq!(options("").unwrap(), Options::default());
         let all = options("--test --dirty --base-url https://example.org/x/").unwrap();
-        assert!(all.test && all.dirty && !all.twice);
+        assert!(all.test && all.dirty && !all.twice && !all.quick);
         assert_eq!(all.base_url.as_deref(), Some("https://example.org/x"));
         assert_eq!(options("--only static --twice").unwrap().only, Some(Kind::Static));
         for bad in ["--base-url", "--fast", "--only musl", "--only shared --drumfire x"] {

@@ -23,7 +23,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
 use crate::target_folder;
-use crate::{kernel, miri, sim};
+use crate::{dist, kernel, miri, sim};
 use binaries::Binary;
 use lint::{Variable, Warnings};
 use tally::Tally;
@@ -169,6 +169,9 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
         Ok(Some(_)) => steps.push(step("lint", || Ok(warnings.finish()))),
         Err(error) => steps.push(step("lint", || bail!("{error:#}"))),
     }
+    let drumfire = Build::Checked.drumfire();
+    let test = || if all.is_empty() { Ok(no_binary()) } else { dist::test(&drumfire) };
+    steps.push(step("packages", test));
     steps.push(step("miri", miri::test));
     let worlds = || match options.build {
         Build::Release => sim::test(None),

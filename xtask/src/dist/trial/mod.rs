@@ -1,11 +1,13 @@
-//! Tries packages: installed, used and removed in a root that has nothing but a small Debian, and
-//! the static program in one that has nothing at all.
+//! Tries packages: installed, used and removed in a root that has nothing but a small Debian; the
+//! static program in a root that has nothing at all; and the container image.
 
+mod container;
 mod empty;
 mod root;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
@@ -14,7 +16,7 @@ use crate::process;
 use crate::say::say;
 use root::Root;
 
-/// What uses an installed package, in the root.
+/// Script that uses an installed package, in the root.
 const USE: &str = include_str!("use.sh");
 
 /// Why packages cannot be made and tried on this machine; `None` if they can.
@@ -32,6 +34,11 @@ pub fn missing() -> Option<String> {
     let missing: Vec<&str> = missing.map(|(package, _)| *package).collect();
     let remedy = format!("apt-get install {}", missing.join(" "));
     (!missing.is_empty()).then_some(remedy)
+}
+
+/// Makes the clean root, unless there is one.
+pub fn prepare() -> Result<()> {
+    Root::provide()?.keep()
 }
 
 /// Tries all packages of a folder. True if nothing fails.
@@ -57,6 +64,7 @@ pub fn all(folder: &Path) -> Result<bool> {
         }
     }
     good &= said("static", fixed, empty::run);
+    good &= said("container", find(folder, "-oci.tar")?, container::run);
     Ok(good)
 }
 
@@ -66,8 +74,9 @@ fn said(name: &str, package: Option<PathBuf>, work: impl FnOnce(&Path) -> Result
         say!("{name}: none was made");
         return true;
     };
+    let began = Instant::now();
     match work(&package) {
-        Ok(words) => say!("{name}: {words}"),
+        Ok(words) => say!("{name}: {words} ({:.1} s)", began.elapsed().as_secs_f64()),
         Err(error) => {
             say!("{name}: FAILED: {error:#}");
             return false;
@@ -94,7 +103,7 @@ fn redhat(root: &Root, package: &Path) -> Result<String> {
     let before = root.paths()?;
     let rpm = || {
         let mut command = Command::new("rpm");
-        // What it needs is known to dpkg only.
+        // Only dpkg knows the libraries of the root.
         command.arg("--root").arg(root.path()).args(["--dbpath", "/tmp/rpm", "--nodeps"]);
         command
     };
