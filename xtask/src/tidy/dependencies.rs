@@ -70,7 +70,7 @@ impl Rules {
                 | "sources.unknown-registry"
                 | "sources.unknown-git"
                     if *value == "deny" => {}
-                // What cargo deny alone can check.
+                // Only cargo deny can check this.
                 "advisories.yanked" => {}
                 path => bail!("`{path} = {value}` is not a rule of this check"),
             }

@@ -70,6 +70,7 @@ pub fn main(args: &[String]) -> Result<bool> {
             lies::write(&tree, &crate::root())?;
             scenarios::write(&tree, &crate::root())?;
             options::write(&tree, &crate::root())?;
+            options::write_commands(&crate::root())?;
             tree = Tree::read(&crate::root())?;
         }
         Some(arg) => bail!("tidy takes `--write` or nothing, not `{arg}`"),
