@@ -83,8 +83,8 @@ pub fn tails(of: &Latency) -> Option<String> {
     (!each.is_empty()).then(|| format!("milliseconds with such an I/O: {}", each.join(", ")))
 }
 
-/// Whose time a latency is, where workers waited for a processor for more than this share of the
-/// window.
+/// Says that latencies include waiting for a CPU, if workers waited for more than this share of
+/// the window.
 pub fn waited(cpu: &Cpu) -> Option<String> {
     const SOME_PERCENT: f64 = 0.1;
     let percent = cpu.initiator_waited_percent.filter(|percent| *percent >= SOME_PERCENT)?;

@@ -157,7 +157,7 @@ impl Drop for Server {
 /// Time that a port in use is tried again for: the port of a killed server is free only when the
 /// kernel has ended its rings, which takes a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same while no process that lives has the port: on a busy host the kernel takes longer.
+/// Patience while no live process has the port: on a busy host the kernel takes longer.
 const PATIENCE_ENDING: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
