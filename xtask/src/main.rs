@@ -44,7 +44,8 @@ usage: cargo xtask COMMAND
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   dist      packages of the commit, in target/dist
               --test             install, use and remove them in a clean root, as root on Debian
-              --quick            try packages of the debug build, as test does
+              --quick            try packages of the debug build, as test does; with --static
+                                 FILE its archive and image too
               --twice            build again in another folder: all files must be the same
               --dirty            although the working tree differs from the commit
               --only KIND        build one program alone: shared or static

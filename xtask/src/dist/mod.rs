@@ -48,7 +48,7 @@ enum Kind {
 struct Options {
     /// Install, use and remove what was made.
     test: bool,
-    /// Pack and try `.deb` and `.rpm` alone, of a debug build, as `cargo xtask test` does.
+    /// Pack quickly and try a debug build, as `cargo xtask test` does; without other files.
     quick: bool,
     /// Build a second time in another folder and compare.
     twice: bool,
@@ -69,7 +69,7 @@ pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
     if options.quick {
         let built = options.drumfire.unwrap_or_else(|| Build::Checked.drumfire());
-        let tally = test(&built)?;
+        let tally = test(&built, options.fixed.as_deref())?;
         tally.skipped.iter().for_each(|(name, reason)| say!("skipped: {name}: {reason}"));
         return Ok(tally.failed.is_empty());
     }
@@ -173,7 +173,7 @@ impl Programs {
 }
 
 /// The target of static programs on this kind of machine.
-fn static_target() -> Result<String> {
+pub fn static_target() -> Result<String> {
     Ok(build::host()?.replace("-gnu", "-musl"))
 }
 
@@ -196,8 +196,7 @@ fn make(
         let len = fs::metadata(&fixed)?.len();
         say!("the static program has {len} bytes");
         ensure!(len <= STATIC_LIMIT, "the static program has more than {STATIC_LIMIT} bytes");
-        let staged = archive::fixed(release, &parts.tree, &fixed, &parts.third_party, folder)?;
-        container::make(release, &parts.tree, &staged, folder)?;
+        image(release, &parts, &fixed, folder)?;
     }
     formula::make(release, &parts.tree, &parts.source, base_url, folder)?;
     fs::remove_dir_all(folder.join("work"))?;
@@ -246,6 +245,12 @@ fn packages(
     rpm::make(release, parts, program, folder, packing)
 }
 
+/// Makes the static archive and the container image of a static program without symbols.
+fn image(release: &Release, parts: &Parts, fixed: &Path, folder: &Path) -> Result<()> {
+    let staged = archive::fixed(release, &parts.tree, fixed, &parts.third_party, folder)?;
+    container::make(release, &parts.tree, &staged, folder)
+}
+
 /// Writes SHA256SUMS, as `sha256sum --check` reads it, and prints it.
 fn sums(folder: &Path) -> Result<()> {
     let names = names(folder)?;
@@ -288,8 +293,9 @@ fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
     compared
 }
 
-/// Packs a program, and installs, uses and removes the packages in a clean root.
-pub fn test(drumfire: &Path) -> Result<Tally> {
+/// Packs a program, and installs, uses and removes the packages in a clean root; packs and runs a
+/// static program and its container image too, if there is one.
+pub fn test(drumfire: &Path, fixed: Option<&Path>) -> Result<Tally> {
     const NAME: &str = "packages in a clean root";
     let mut tally = Tally::default();
     if let Some(missing) = trial::missing() {
@@ -311,6 +317,11 @@ pub fn test(drumfire: &Path) -> Result<Tally> {
         let parts = prepare(&release, &folder)?;
         let program = symbols::strip(drumfire, &folder.join("work"))?;
         packages(&release, &program, &parts, &folder, Packing::Fast)?;
+        if let Some(fixed) = fixed {
+            let own = folder.join("work/fixed");
+            fs::create_dir_all(&own)?;
+            image(&release, &parts, &symbols::strip(fixed, &own)?, &folder)?;
+        }
         root.join().expect("a root is made or not")
     })?;
     say!("packages made in {:.1} s", began.elapsed().as_secs_f64());

@@ -9,6 +9,7 @@ mod binaries;
 mod changed;
 mod fuzz;
 mod lint;
+mod musl;
 pub mod packages;
 mod system;
 pub mod tally;
@@ -170,8 +171,9 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
         Err(error) => steps.push(step("lint", || bail!("{error:#}"))),
     }
     let drumfire = Build::Checked.drumfire();
-    let test = || if all.is_empty() { Ok(no_binary()) } else { dist::test(&drumfire) };
+    let test = || if all.is_empty() { Ok(no_binary()) } else { dist::test(&drumfire, None) };
     steps.push(step("packages", test));
+    steps.push(step("musl", || musl::check(options.install)));
     steps.push(step("miri", miri::test));
     let worlds = || match options.build {
         Build::Release => sim::test(None),
