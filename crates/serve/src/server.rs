@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::print_size;
 use os::{OpenRingError, SharedThread};
@@ -170,14 +170,17 @@ fn listen(
 ) -> Result<SocketAddr, ServeError> {
     let steer: Vec<_> = cores.iter().map(|cpu| (cores.len() > 1).then_some(*cpu)).collect();
     let taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
-    let begun = Instant::now();
-    let waits = || {
-        begun.elapsed() < PATIENCE
-            || begun.elapsed() < PATIENCE_ENDING && os::port::is_ending(address.port())
+    // Pauses alone are counted: clocks are read in `os`.
+    let mut waited = Duration::ZERO;
+    let waits = |waited: Duration| {
+        waited < PATIENCE || waited < PATIENCE_ENDING && os::port::is_ending(address.port())
     };
     let sockets = loop {
         match os::listen(address, &steer) {
-            Err(error) if taken(&error) && waits() => std::thread::sleep(PAUSE),
+            Err(error) if taken(&error) && waits(waited) => {
+                std::thread::sleep(PAUSE);
+                waited += PAUSE;
+            }
             Err(error) if taken(&error) => return Err(ServeError::Taken(address)),
             Err(error) => return Err(ServeError::Listen(address, error)),
             Ok(sockets) => break sockets,
