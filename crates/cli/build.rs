@@ -62,7 +62,7 @@ fn short(line: &str) -> Option<String> {
     is_hash.then(|| format!("{} {}", &hash[..DIGITS], date.trim()))
 }
 
-/// What git prints, without the end of the line; `None` if git fails or is not installed.
+/// Output of git without the end of the line; `None` if git fails or is not installed.
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

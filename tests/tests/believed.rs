@@ -36,7 +36,7 @@ fn the_class_of_a_result_travels_with_every_form() {
     let text = report("text");
     let first = text.lines().next().unwrap();
     assert!(first.ends_with(why), "{text}");
-    assert!(text.contains("\n           mend: drumfire run "), "{text}");
+    assert!(text.contains("\n           fix: drumfire run "), "{text}");
     let fio: Value = serde_json::from_str(&report("fio")).unwrap();
     let job = &fio["jobs"][0];
     assert_eq!((&job["error"], &job["drumfire"]["class"]), (&json!(0), &json!("invalid")));

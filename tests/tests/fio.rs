@@ -196,7 +196,7 @@ fn a_file_has_the_size_that_a_job_before_gives_it() {
     }
 }
 
-/// As with fio, a missing file that a job reads is written first; nothing else is touched.
+/// A missing file that a job reads is written first, as with fio; nothing else is touched.
 #[test]
 fn a_missing_file_is_written_before_it_is_read() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -362,7 +362,7 @@ fn any_length_goes_to_a_file_as_with_fio() {
     assert!(bytes(&ours).abs_diff(bytes(&theirs)) <= 700, "{} {}", bytes(&ours), bytes(&theirs));
 }
 
-/// The same files as with fio, of the same sizes, written completely by the same number of I/Os.
+/// Files are those of fio, of the same sizes, written completely by the same number of I/Os.
 #[test]
 fn a_job_of_many_files_makes_those_of_fio() {
     let (Some(drumfire), Some(fio)) = (Drumfire::find(), require("fio")) else { return };

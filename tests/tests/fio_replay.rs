@@ -104,7 +104,7 @@ fn a_job_of_ours_replays_all_files_on_one_volume() {
         workload.access.trace = { file = 't.log', stalls = false, skip = ['trim', 'sync'] }\n";
     folder.file("job.toml", job.as_bytes());
     let document = ours(&drumfire, folder.path(), "job.toml", "out");
-    // As with fio, a datasync does not count as a sync.
+    // A datasync does not count as a sync, as with fio.
     assert_eq!(counts(&document, 0), [2, 5120, 2, 69632, 1], "{document}");
     assert!(document["jobs"][0]["job_runtime"].as_u64().unwrap() < 3_600_000, "{document}");
 }

@@ -32,7 +32,7 @@ fn files(folder: &Folder) -> Option<[PathBuf; 2]> {
     Some([full, holey])
 }
 
-/// What H02 says of a short run.
+/// Grade and reason of H02 for a short run.
 fn of(drumfire: &Drumfire, folder: &Path, uri: &str) -> (String, String) {
     let args = format!("run {uri} --size 4k --seconds 0.3 --ramp 0 --no-ceiling --json");
     check(&drumfire.run(folder, &args, LIMIT).ok().json(), "H02")

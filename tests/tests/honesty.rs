@@ -231,7 +231,7 @@ fn the_doctor_looks_at_volumes() {
     let uri = format!("file:{}", sparse(&folder).display());
     let said = drumfire.run(folder.path(), &format!("doctor {uri}"), LIMIT).ok().stdout;
     assert!(said.contains("H02 FAIL"), "{said}");
-    assert!(said.contains("mend: drumfire run"), "{said}");
+    assert!(said.contains("fix: drumfire run"), "{said}");
     let strict = drumfire.run(folder.path(), &format!("doctor {uri} --strict --json"), LIMIT);
     assert_eq!(strict.code, Some(DISHONEST), "{strict:?}");
     assert!(strict.json().as_array().is_some_and(|checks| checks.len() > 3), "{strict:?}");

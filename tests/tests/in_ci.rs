@@ -76,7 +76,7 @@ impl Runner<'_> {
     }
 }
 
-/// What the steps of the action came to.
+/// Outcome of the steps of the action.
 struct Ran {
     failed: Option<String>,
     log: String,

@@ -175,7 +175,7 @@ fn a_result_without_its_folder_is_kept_elsewhere() {
         let result = elsewhere(&finished, temporary.path());
         assert!(result["totals"]["ios"].as_f64().unwrap() > 2000.0, "{result}");
         assert!(!finished.stdout.is_empty(), "it is printed as well");
-        assert!(!finished.stdout.contains("kept in"), "{finished:?}");
+        assert!(!finished.stdout.contains("saved in"), "{finished:?}");
     }
 }
 
@@ -240,7 +240,7 @@ fn lines_that_nothing_takes_are_an_error() {
     assert!(finished.stderr.contains(told), "{finished:?}");
     // The run itself is as good as any.
     assert!(folder.result().is_some(), "{finished:?}");
-    assert!(finished.stdout.contains("kept in"), "{finished:?}");
+    assert!(finished.stdout.contains("saved in"), "{finished:?}");
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let mut command = drumfire.command(folder.path(), &format!("{args} -"));
     let done = command.stdout(full).stderr(std::process::Stdio::null()).status().unwrap();

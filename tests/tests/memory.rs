@@ -167,7 +167,7 @@ fn a_cgroup_is_asked_before_it_ends_a_run() {
     for (args, wanted) in [
         ("run ram:256m --seconds 1", "256m of memory are needed"),
         ("run ram:40m ram:41m --seconds 1", "81m of memory are needed"),
-        ("race --targets 1 --volumes 2 --volume-size 128m --seconds 1", "need 256m of memory"),
+        ("race --targets 1 --volumes 2 --volume-size 128m --seconds 1", "need 256 MiB of memory"),
     ] {
         let refused = run(&mut cgroup.command(&drumfire, folder.path(), args), LIMIT);
         assert_eq!(refused.code, Some(1), "{args}: {refused:?}");

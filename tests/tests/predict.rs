@@ -451,7 +451,7 @@ fn a_bills_flushes_are_simulated_as_they_are_planned() {
     let writes = simulated["totals"]["write"]["iops"].as_f64().unwrap();
     assert!((0.9..1.1).contains(&(writes / planned)), "{writes} for {planned}");
     assert!(planned < 1000.0, "a flush takes two milliseconds: {planned}");
-    // The same settings as flags.
+    // Flags with the same settings.
     let flags = run("plan --drive optane-900p-480 --read 0 --in-flight 1 --fsync 1 --json");
     assert_eq!((&flags["work"]["flush"], &flags["in_flight"]), (&1.into(), &1.into()), "{flags}");
 }

@@ -91,7 +91,7 @@ fn a_run_that_comes_to_nothing_costs_no_old_result() {
     let [incomplete] = &rig.incomplete("o")[..] else { panic!("{ended:?}") };
     let name = format!("o/{}", incomplete.file_name().unwrap().to_str().unwrap());
     assert!(ended.stderr.contains(&format!("the incomplete new one is in {name}")), "{ended:?}");
-    assert!(ended.stdout.contains(&format!("kept in {name}")), "{ended:?}");
+    assert!(ended.stdout.contains(&format!("saved in {name}")), "{ended:?}");
     rig.run(&format!("report {name}")).ok();
     fs::remove_dir_all(incomplete).unwrap();
     // A run that fails at its start leaves nothing; nor do steps of which the last one fails.
@@ -278,7 +278,7 @@ fn half_a_sweep_that_is_killed_goes_on_and_takes_the_place_at_its_end() {
             assert!(patience.wait(), "{ended:?}");
         };
         assert!(ended.stderr.contains("of 3 runs already done"), "{ended:?}");
-        assert!(ended.stdout.contains("kept in s\n"), "{ended:?}");
+        assert!(ended.stdout.contains("saved in s\n"), "{ended:?}");
         assert!(rig.incomplete("s").is_empty());
         let document = rig.json(Path::new("s/sweep.json"));
         let done = document["cells"].as_array().unwrap().iter();

@@ -154,7 +154,7 @@ fn two_scenarios_take_a_folder_each() {
     let others = [0, 1].map(|_| Running::start(&mut drumfire.command(folder.path(), args)));
     let places = others.map(|other| {
         let ended = other.finish(LIMIT).ok();
-        ended.stderr.split("results in ").nth(1).map(str::to_owned).expect("it says where")
+        ended.stderr.split("saved in ").nth(1).map(str::to_owned).expect("it says where")
     });
     assert_ne!(places[0], places[1]);
 }

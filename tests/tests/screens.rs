@@ -92,22 +92,22 @@ fn the_last_screen_has_what_a_hurried_reader_wants() {
     let two = "--seconds 2.2 --ramp 0 --no-ceiling --no-cold-reads";
     let spread = "from second to second";
     for (args, spread, kept) in [
-        (format!("run ram:1m --out one {two}"), spread, "kept in one"),
-        (format!("run ram:1m --out other --outstanding 4 {two}"), spread, "kept in other"),
-        (format!("run ram:1m --out brief {QUICK}"), "one run, no interval", "kept in brief"),
+        (format!("run ram:1m --out one {two}"), spread, "saved in one"),
+        (format!("run ram:1m --out other --outstanding 4 {two}"), spread, "saved in other"),
+        (format!("run ram:1m --out brief {QUICK}"), "one run, no interval", "saved in brief"),
         (
             format!("race --targets 1 --volumes 1 --volume-size 1m --out race {two}"),
             spread,
-            "kept in race",
+            "saved in race",
         ),
         (
             format!("sweep ram:1m --axis outstanding=1,2 --repeats 2 --out swept {QUICK}"),
             " of 2; ",
-            "kept in swept",
+            "saved in swept",
         ),
         ("report one".to_owned(), spread, ""),
         ("report swept".to_owned(), " of 2; ", ""),
-        ("compare one other".to_owned(), "too few for an interval", "kept in one and other"),
+        ("compare one other".to_owned(), "too few for an interval", "saved in one and other"),
     ] {
         let (code, text) = typed(&drumfire.command(folder.path(), &args), 80);
         assert_eq!(code, Some(0), "{args}: {text}");

@@ -41,7 +41,7 @@ fn a_sweep_is_simulated_fitted_and_predicted() {
             }
         }
     }
-    // The same seed gives the same numbers, except for the command, which names another folder, and
+    // A seed gives the same numbers again, except for the command, which names another folder, and
     // the digest.
     let again = |out: &str| {
         let args =

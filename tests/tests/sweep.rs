@@ -61,7 +61,7 @@ fn every_cell_has_a_result_and_a_row() {
     let again = drumfire.run(folder.path(), "sweep s", LIMIT).ok();
     assert!(again.stdout.contains("min–max of 2 runs (50 % confidence)"));
     assert_eq!(again.stdout.matches("knee size=").count(), 2, "{}", again.stdout);
-    let table = again.stdout.split_once("\nkept in").unwrap().0;
+    let table = again.stdout.split_once("\nsaved in").unwrap().0;
     let report = |form: &str| drumfire.run(folder.path(), &format!("report s {form}"), LIMIT).ok();
     assert_eq!(report("").stdout.trim_end(), table.trim_end());
     let kept: Value = serde_json::from_str(&report("--as json").stdout).unwrap();

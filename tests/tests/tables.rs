@@ -75,7 +75,7 @@ fn a_comparison_has_rows_of_both_sides() {
     };
     let compared = drumfire.run(folder.path(), "compare before after --as csv --rows run", LIMIT);
     assert_eq!(sides(&compared.stdout), ["a", "a", "b", "b"], "{compared:?}");
-    // As `compare --run` keeps them.
+    // The folders as `compare --run` saves them.
     std::fs::create_dir(folder.path().join("turns")).unwrap();
     for (from, to) in [("before", "turns/a"), ("after", "turns/b")] {
         std::fs::rename(folder.path().join(from), folder.path().join(to)).unwrap();

@@ -97,7 +97,7 @@ fn a_race_says_at_once_what_it_prepares() {
     let mut race = terminal.start(&drumfire.command(folder.path(), args));
     race.await_that(LIMIT, |race| !race.seen().is_empty());
     let seen = race.seen();
-    assert!(seen.starts_with("drumfire: preparing 10 volumes of 32m …"), "{seen}");
+    assert!(seen.starts_with("drumfire: preparing 10 volumes of 32 MiB …"), "{seen}");
     assert_eq!(race.finish(LIMIT), Some(0), "{}", race.seen());
     let seen = race.seen();
     assert!(seen.find("preparing") < seen.find("\x1b[?1049h"), "{seen}");
@@ -218,9 +218,9 @@ fn keys_end_a_run_in_order() {
         assert_eq!(run.finish(SOON), INTERRUPTED, "{}", run.seen());
         result(&folder, "kept/result.json");
         // The terminal is restored, then the result is printed there.
-        run.await_that(SOON, |run| run.seen().contains("kept in kept"));
+        run.await_that(SOON, |run| run.seen().contains("saved in kept"));
         let seen = run.seen();
-        assert!(seen.rfind("\x1b[?1049l") < seen.rfind("kept in"), "{seen}");
+        assert!(seen.rfind("\x1b[?1049l") < seen.rfind("saved in"), "{seen}");
     }
 }
 
@@ -348,7 +348,7 @@ fn the_last_screen_says_what_was_measured() {
     let args = "run ram:64m --size 4k --read 70 --outstanding 4 --seconds 2 --ramp 0.2 \
                 --no-ceiling --fail-if iops<1 --out kept";
     let (_, last) = printed_on_80_columns(&drumfire, &folder, args);
-    for words in [" IOPS", " measured", "p50 ", "p99 ", "max ", "fail if iops<1", "kept in "] {
+    for words in [" IOPS", " measured", "p50 ", "p99 ", "max ", "fail if iops<1", "saved in "] {
         assert!(last.contains(words), "no '{words}' in\n{last}");
     }
 }
@@ -376,7 +376,7 @@ fn the_last_screen_of_a_sweep_and_of_a_comparison_says_what_they_came_to() {
         "max ",
         "cells    4: 4 indicative",
         "bounds   0 of 8 missed",
-        "kept in s",
+        "saved in s",
     ];
     for words in sum {
         assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
@@ -389,7 +389,7 @@ fn the_last_screen_of_a_sweep_and_of_a_comparison_says_what_they_came_to() {
     assert!([Some(0), Some(4)].contains(&again.code), "{again:?}");
     let (all, last) = printed_on_80_columns(&drumfire, &folder, "compare s t --fail-if errors>0");
     for words in
-        ["pairs    4; IOPS ", "class    ", "  outstanding=", "bounds   0 of 4", "kept in s and t"]
+        ["pairs    4; IOPS ", "class    ", "  outstanding=", "bounds   0 of 4", "saved in s and t"]
     {
         assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
     }
@@ -397,7 +397,7 @@ fn the_last_screen_of_a_sweep_and_of_a_comparison_says_what_they_came_to() {
     let args = format!("compare {} {}", one("s"), one("t"));
     let (all, last) = printed_on_80_columns(&drumfire, &folder, &args);
     for words in
-        ["IOPS     ", "class    indicative: ", "p50      ", "p99 ", "max      ", "kept in "]
+        ["IOPS     ", "class    indicative: ", "p50      ", "p99 ", "max      ", "saved in "]
     {
         assert!(last.contains(words), "no '{words}' in\n{last}\nof\n{all}");
     }

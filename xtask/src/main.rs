@@ -44,9 +44,13 @@ usage: cargo xtask COMMAND
   prepush   fmt, clippy, tidy, test, deny: everything that CI wants
   dist      packages of the commit, in target/dist
               --test             install, use and remove them in a clean root, as root on Debian
+              --quick            try packages of the debug build, as test does; with --static
+                                 FILE its archive and image too
               --twice            build again in another folder: all files must be the same
               --dirty            although the working tree differs from the commit
-              --drumfire FILE    pack this program; no static one
+              --only KIND        build one program alone: shared or static
+              --drumfire FILE    pack this program, built before
+              --static FILE      pack this static program, built before
               --base-url URL     where the files will be, for Homebrew's formula
   perf      measure beside the peers and write raw tables to target/perf
               [ROW…]             rows to measure (default all; `--list` names them)

@@ -1,4 +1,4 @@
-//! Which parts of a volume have storage behind them. Reads of a hole never reach a medium.
+//! Allocation: the parts of a volume that have storage. Reads of a hole never reach a medium.
 
 use std::fmt::Debug;
 
@@ -27,7 +27,7 @@ pub trait Extents: Debug + Send + Sync {
 /// of the same state merged.
 pub fn extents_of(extents: &dyn Extents, offset: u64, len: u64, most: usize) -> Vec<Extent> {
     let (mut list, mut done) = (Vec::<Extent>::new(), 0);
-    // As many calls as extents: merged neighbours may be many.
+    // Merged neighbours may be many extents, so there may be that many calls.
     for _ in 0..most {
         if done >= len {
             break;
@@ -43,14 +43,14 @@ pub fn extents_of(extents: &dyn Extents, offset: u64, len: u64, most: usize) -> 
     list
 }
 
-/// What a server reports of ranges of a volume, in bytes.
+/// A server's report on ranges of a volume, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allocation {
     /// Everything that the server has reported on.
     pub bytes: u64,
-    /// Of these, bytes without storage.
+    /// Bytes without storage.
     pub holes: u64,
-    /// Of these, bytes with storage that are known to read as zeroes.
+    /// Bytes with storage that are known to read as zeroes.
     pub zeroes: u64,
 }
 

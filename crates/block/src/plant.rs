@@ -88,8 +88,8 @@ pub enum Plant {
     ReviveSilently,
     /// Each lane tells what was lost, also if another one has.
     TellOnEachLane,
-    /// What a connection may have lost counts as told, if a flush of another one has failed since
-    /// it was opened.
+    /// Writes that a connection may have lost count as reported, if a flush of another connection
+    /// has failed since it was opened.
     TellForOthers,
     /// A change is sent while an earlier one of its place is in doubt.
     SendOverDoubt,

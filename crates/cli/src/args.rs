@@ -15,7 +15,7 @@ use crate::exit::UsageError;
 #[command(after_long_help = "Exit codes: 0 ok, 1 failed, 2 usage, 3 honesty check failed under \
     --strict, 4 missed or impossible, 5 data differ, 6 partial result, 130 interrupted.")]
 pub struct Args {
-    /// What to do.
+    /// Command to run.
     #[command(subcommand)]
     pub command: Command,
     /// When to use colour.
@@ -94,7 +94,7 @@ pub enum Protocol {
     NvmeTcp,
 }
 
-/// What is common to everything that drives.
+/// Flags of all commands that drive storage.
 #[derive(Flags, Clone, Debug)]
 pub struct Drive {
     /// I/O size.
@@ -188,7 +188,7 @@ pub enum Spread {
     Poisson,
 }
 
-/// What fio calls a mix.
+/// Mixes with fio's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub enum FioMix {

@@ -144,6 +144,6 @@ fn table(found: &Calibrated, out: &Path) -> Result<Text> {
     if let Err(why) = found.profile.usable() {
         writeln!(text, "NOT USABLE: {why}")?;
     }
-    writeln!(text, "kept in {}", out.display())?;
+    writeln!(text, "saved in {}", out.display())?;
     Ok(text)
 }

@@ -31,20 +31,20 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What to do with the catalogue.
+/// Subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Action {
     /// List all parts, or the selected ones.
     List(Filter),
     /// Show all known figures of a part, with sources.
     Show {
-        /// Its id, or an alias.
+        /// Id of the part, or an alias.
         part: String,
     },
     /// Print the profile of a drive, for delay:, plan and simulate: its stages of service, from its
     /// published figures.
     Profile {
-        /// Its id, or an alias.
+        /// Id of the part, or an alias.
         part: String,
         /// Write the profile to a file, for delay:FILE(URI).
         #[arg(long, value_name = "FILE")]

@@ -68,7 +68,7 @@ pub enum Form {
     Markdown,
     /// The charts of the page as one SVG file.
     Svg,
-    /// The same as PNG, in builds with the feature png.
+    /// The chart as PNG, in builds with the feature png.
     Png,
     /// Comma-separated values: the rows of both sides, by the column side.
     #[value(alias = "csv-tidy")]
@@ -261,7 +261,7 @@ fn print(args: &Args, pairs: &[Pair], around: &Around, color: Color) -> Result<(
     let both: Vec<Both<'_>> = both.collect();
     let sum = report::compare::closing(&both, around.judged, &around.bounds, paint);
     let (a, b) = (args.a.display(), args.b.display());
-    let last = format!("kept in {a} and {b}");
+    let last = format!("saved in {a} and {b}");
     // The closing lines are for terminals; a script knows its command line.
     match output::is_terminal() {
         true => output::end(&sum, &["".to_owned(), last].iter().collect()),

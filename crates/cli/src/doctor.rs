@@ -153,5 +153,5 @@ fn write(check: &Check, out: &mut Text) -> fmt::Result {
         Verdict::DoesNotApply => return Ok(()),
     };
     writeln!(out, "{code} {verdict:<7} {name}: {evidence}")?;
-    mend.iter().try_for_each(|command| writeln!(out, "            mend: {command}"))
+    mend.iter().try_for_each(|command| writeln!(out, "            fix: {command}"))
 }

@@ -1,12 +1,14 @@
 //! `drumfire man`: manual pages, out of the definitions that the parser has, with examples first.
 
+mod markdown;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Program, Stdio};
 
 use anyhow::{Context, Result};
 use block::{Text, hint};
-use clap::Command;
+use clap::{Command, ValueEnum};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -23,12 +25,26 @@ pub struct Args {
     /// Write all pages into this folder, as drumfire.1, drumfire-run.1 and so on.
     #[arg(long, value_name = "DIR", conflicts_with = "command")]
     out: Option<PathBuf>,
+    /// Print all commands on one page, in this format.
+    #[arg(long = "as", value_enum, value_name = "FORMAT", conflicts_with_all = ["command", "out"])]
+    form: Option<Form>,
+}
+
+/// Formats of the page of all commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Markdown.
+    Markdown,
 }
 
 /// Shows a page on a terminal, prints its source elsewhere, or writes all pages.
 pub fn main(args: &Args) -> Result<Exit> {
     let mut program = help::program();
     program.build();
+    if args.form == Some(Form::Markdown) {
+        output::file(markdown::page(&program).as_bytes())?;
+        return Ok(Exit::Good);
+    }
     if let Some(out) = &args.out {
         write_all(&program, out)?;
         return Ok(Exit::Good);
@@ -165,12 +181,17 @@ fn commands(program: &Command, command: &Command) -> Roff {
     roff
 }
 
-/// Closing notes of the long help, without the reference to the manual page.
-fn notes(command: &Command) -> Roff {
-    let mut roff = Roff::default();
+/// Lines of the closing notes of the long help, without the reference to the manual page.
+fn note_lines(command: &Command) -> Vec<String> {
     let notes = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let notes = notes.lines().filter(|line| !line.is_empty() && !line.starts_with("Manual page"));
-    for (at, line) in notes.enumerate() {
+    notes.map(str::to_owned).collect()
+}
+
+/// Closing notes of the long help.
+fn notes(command: &Command) -> Roff {
+    let mut roff = Roff::default();
+    for (at, line) in note_lines(command).into_iter().enumerate() {
         match at {
             0 => roff.control("SH", ["NOTES"]),
             _ => roff.control("br", []),

@@ -333,8 +333,8 @@ mod test {
         // A colour has no width, and a path is not split.
         let red = "\x1b[31mone two three four five six seven eight\x1b[0m\n";
         assert_eq!(wrapped(red, 40), red);
-        let path = format!("kept in {}\n", "/a".repeat(30));
-        assert_eq!(wrapped(&path, 40), format!("kept in\n  {}\n", "/a".repeat(30)));
+        let path = format!("saved in {}\n", "/a".repeat(30));
+        assert_eq!(wrapped(&path, 40), format!("saved in\n  {}\n", "/a".repeat(30)));
     }
 
     #[test]
@@ -348,17 +348,17 @@ mod test {
     #[test]
     fn a_sum_gives_way_to_the_last_lines() {
         let sum: String = (1..=14).map(|line| format!("line {line}\n")).collect();
-        let last = "\nkept in a\n";
+        let last = "\nsaved in a\n";
         let shown = fitting(&sum, last, 80);
         assert_eq!(shown.lines().count(), ROWS);
         assert!(
-            shown.starts_with("line 1\n") && shown.ends_with("line 10\n\nkept in a\n"),
+            shown.starts_with("line 1\n") && shown.ends_with("line 10\n\nsaved in a\n"),
             "{shown}"
         );
         // A line counts with all its rows, and is printed completely.
         let wide = format!("{}\n{}\nend\n", "a ".repeat(150), "b ".repeat(300));
         let shown = fitting(&wide, last, 40);
-        assert_eq!((shown.matches('a').count(), shown.matches('b').count()), (151, 0), "{shown}");
-        assert_eq!(fitting("one\n", last, 80), "one\n\nkept in a\n");
+        assert_eq!((shown.matches('a').count(), shown.matches('b').count()), (152, 0), "{shown}");
+        assert_eq!(fitting("one\n", last, 80), "one\n\nsaved in a\n");
     }
 }

@@ -46,13 +46,12 @@ pub struct Args {
     #[command(subcommand)]
     #[allow(missing_docs)]
     pub command: Option<Command>,
-    /// A bill of material, the name of one that comes along (intel-ssd, intel-iscsi, iodrive-duo,
-    /// sas-16, spdk-24, thirdio-fc), a drive of the catalogue (as with --drive), or a profile as
-    /// `calibrate` writes it (then --drives is how many).
+    /// A bill of material, a built-in bill (intel-ssd, intel-iscsi, iodrive-duo, sas-16, spdk-24,
+    /// thirdio-fc), a drive of the catalogue, or a profile from `calibrate`.
     #[arg(value_name = "BILL.toml", conflicts_with_all = PARTS)]
     pub bill: Option<PathBuf>,
-    /// Bills, or drives of the catalogue, to compare: one system of each, or as many as --money
-    /// buys or --goal needs.
+    /// Compare bills or drives of the catalogue: one system of each, or as many as --money buys or
+    /// --goal needs.
     #[arg(long, value_name = "BILL.toml", num_args = 2..=16, conflicts_with = "bill")]
     #[arg(conflicts_with_all = SYSTEM)]
     pub compare: Vec<PathBuf>,
@@ -60,16 +59,16 @@ pub struct Args {
     #[arg(long, value_name = "DOLLARS", requires = "compare")]
     #[arg(conflicts_with_all = ["goal", "bill", "drive"])]
     pub money: Option<String>,
-    /// Wanted I/Os per second. Without a drive or a bill: search for systems that reach them.
+    /// Required I/Os per second. Without a drive or a bill, search for systems that reach the rate.
     #[arg(long, alias = "iops", value_name = "RATE")]
     pub goal: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub system: Flagged,
-    /// Most dollars for drives and adapters of a search.
+    /// Maximum price of the drives and adapters of a search.
     #[arg(long, value_name = "DOLLARS", requires = "goal", conflicts_with_all = GIVEN)]
     pub price_max: Option<String>,
-    /// Most watts of drives and adapters of a search.
+    /// Maximum power of the drives and adapters of a search.
     #[arg(long, value_name = "WATTS", requires = "goal", conflicts_with_all = GIVEN)]
     pub power_max: Option<String>,
     #[command(flatten)]
@@ -78,16 +77,16 @@ pub struct Args {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub sizing: sized::Wanted,
-    /// Year in which a search's drives must be sold, or any [default: the catalogue's own, 2026].
+    /// Year in which the drives of a search are on sale, or any [default: the catalogue's, 2026].
     #[arg(long, value_name = "YEAR", requires = "goal", conflicts_with_all = GIVEN)]
     pub year: Option<String>,
     /// Interface of the drives of a search.
     #[arg(long, value_name = "BUS", requires = "goal", conflicts_with_all = GIVEN)]
     pub interface: Option<Interface>,
-    /// Price of a part today, in place of the catalogue's.
+    /// Price of a part, instead of the price in the catalogue.
     #[arg(long, value_name = "PART=DOLLARS")]
     pub price: Vec<String>,
-    /// Files of prices: source, date, and [price] with a part and dollars in each line.
+    /// File of prices: source, date, and [price] with a part and dollars in each line.
     #[arg(long, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
     /// Search for systems whose p10 reaches the goal, not only their median.
@@ -111,7 +110,7 @@ pub struct Args {
     /// Also write an HTML page with charts, in one file, for a system or a comparison.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Parts of your own, beside those of the catalogue.
+    /// File of your own parts, in addition to the catalogue.
     #[arg(long, global = true, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
     /// Print one JSON document.
@@ -121,24 +120,24 @@ pub struct Args {
 
 /// Flags of the parts that a bill names.
 const PARTS: [&str; 5] = ["drive", "adapter", "adapters", "server", "software"];
-/// What a bill says itself, and a profile does not.
+/// Flags for settings that a bill has, and a profile has not.
 const SYSTEM: [&str; 6] = ["drive", "drives", "adapter", "adapters", "server", "software"];
-/// What leaves nothing to search for.
+/// Arguments that name a system: there is nothing to search for.
 const GIVEN: [&str; 3] = ["bill", "compare", "drive"];
 
 /// A system by flags.
 #[derive(Flags, Clone, Debug)]
 pub struct Flagged {
-    /// A drive of the catalogue.
+    /// Drive, by its name in the catalogue.
     #[arg(long, value_name = "PART")]
     pub drive: Option<String>,
-    /// How many [default: 1].
+    /// Number of drives [default: 1].
     #[arg(long, value_name = "N")]
     pub drives: Option<u32>,
     /// Adapter that the drives are attached to; none for PCIe cards.
     #[arg(long, value_name = "PART")]
     pub adapter: Option<String>,
-    /// How many; the drives are spread evenly.
+    /// Number of adapters; each has the same number of drives.
     #[arg(long, default_value_t = 1, value_name = "N", requires_all = ["adapter", "drive"])]
     pub adapters: u32,
     /// The host, with its slots and cores.
@@ -147,7 +146,7 @@ pub struct Flagged {
     /// Software stack: sets the CPU time of an I/O.
     #[arg(long, value_name = "PART")]
     pub software: Option<String>,
-    /// Length of each I/O [default: 4k].
+    /// I/O size [default: 4k].
     #[arg(long, alias = "bs")]
     pub size: Option<String>,
     /// Percentage of reads [default: 100].
@@ -158,10 +157,10 @@ pub struct Flagged {
     pub outstanding: Option<u32>,
 }
 
-/// What else can be done.
+/// Subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Hold the model against every published figure, and say how far it is off.
+    /// Compare the model with every published figure, and print the errors.
     Verify,
 }
 
@@ -255,7 +254,7 @@ fn priced(args: &Args, catalogue: &mut Catalogue) -> Result<()> {
     Ok(())
 }
 
-/// What drives are connected by.
+/// Interfaces of drives.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// Serial ATA.

@@ -136,9 +136,9 @@ pub fn check(job: &JobSpec) -> Result<()> {
         wanted < room.available_bytes / 10 * 9,
         "{count} volumes of {} need {} of memory, and {} are available{}: use a smaller \
         --volume-size",
-        print_size(race.volume_size),
-        print_size(wanted),
-        print_size(room.available_bytes >> 20 << 20),
+        report::size(race.volume_size),
+        report::size(wanted),
+        report::size(room.available_bytes >> 20 << 20),
         room.limit.map_or(String::new(), |limit| format!(" ({limit})")),
     );
     Ok(())
@@ -203,7 +203,7 @@ fn start_targets(
         .flat_map(|target| (1..=race.volumes as u8).map(move |lun| (target_name(target), lun)))
         .collect();
     if race.volume_size.saturating_mul(names.len() as u64) >= SEEN_BYTES {
-        let (count, size) = (names.len(), print_size(race.volume_size));
+        let (count, size) = (names.len(), report::size(race.volume_size));
         output::note(format_args!("drumfire: preparing {count} volumes of {size} …"));
     }
     let volumes = filled_volumes(race, seed, names.len())?;

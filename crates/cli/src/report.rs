@@ -56,11 +56,11 @@ pub enum Form {
     Markdown,
     /// The charts of the page as one SVG file, or one of them with --chart.
     Svg,
-    /// The same as PNG, 2 dots per pixel, in builds with the feature png.
+    /// The chart as PNG, 2 dots per pixel, in builds with the feature png.
     Png,
     /// Honesty checks and bounds as test cases for build servers.
     Junit,
-    /// What fio prints with --output-format=json.
+    /// The document of fio's --output-format=json.
     Fio,
     /// The same with histograms: --output-format=json+.
     #[value(name = "fio+")]
@@ -68,7 +68,7 @@ pub enum Form {
     /// Comma-separated values: a header, and the rows of --rows.
     #[value(alias = "csv-tidy")]
     Csv,
-    /// The same as a Parquet file, in builds with the feature parquet.
+    /// The rows as a Parquet file, in builds with the feature parquet.
     Parquet,
     /// InfluxDB line protocol: a point for each second of each worker, and of all.
     Influx,
@@ -381,7 +381,7 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
     Ok(result)
 }
 
-/// The digest that stands in a `result.json`; empty where there is none.
+/// The digest in a `result.json`; empty where there is none.
 pub fn digest_of(path: &Path) -> String {
     let text = read_text(path).unwrap_or_default();
     report::json::digest_at_end(&text).unwrap_or_default().to_owned()

@@ -324,7 +324,7 @@ pub fn finish(
 
 /// Last lines of a command: the folder of its result.
 pub fn kept_in(folder: &Path) -> Text {
-    ["".to_owned(), format!("kept in {}", folder.display())].iter().collect()
+    ["".to_owned(), format!("saved in {}", folder.display())].iter().collect()
 }
 
 /// Prints a result as its document.

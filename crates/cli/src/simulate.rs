@@ -128,7 +128,7 @@ fn no_job(seed: u64) -> JobSpec {
     }
 }
 
-/// The same arguments as flags of `run` on a placeholder volume.
+/// Makes flags of `run` on a placeholder volume from the arguments.
 fn run_of(args: &Args) -> Run {
     let volumes = vec![args.job.clone().unwrap_or_else(|| VOLUME.to_string())];
     Run {
@@ -314,16 +314,16 @@ pub fn theory(profile: &Profile, drives: u32, work: &Work, json: bool) -> Result
     let mut text = Text::new();
     writeln!(
         text,
-        "{drives} x {}: {} B, {} % reads, {} in flight on each; uncorrected ({})",
+        "{drives} x {}: {}, {} % reads, {} in flight on each; uncorrected ({})",
         profile.name,
-        work.size_bytes,
+        report::size(work.size_bytes.round() as u64),
         percent(work.read_share),
         work.outstanding,
         kind.word(),
     )?;
     writeln!(text, "  IOPS       {}", Rate(found.iops))?;
-    writeln!(text, "  bandwidth  {}B/s", Rate(found.bytes_per_s))?;
-    writeln!(text, "  latency    {:.1} us on average", found.latency_s * 1e6)?;
+    writeln!(text, "  bandwidth  {}", report::bytes_per_second(found.bytes_per_s))?;
+    writeln!(text, "  latency    {} on average", report::span(found.latency_s * 1e9))?;
     for (name, used) in found.uses.iter().take(8) {
         writeln!(text, "  {:>5.1} %    {name}", used * 100.0)?;
     }

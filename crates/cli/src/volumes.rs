@@ -17,7 +17,7 @@ pub struct Args {
     what: What,
 }
 
-/// What is done.
+/// Subcommands.
 #[derive(clap::Subcommand, Clone, Debug)]
 enum What {
     /// Create a zeroed array, and print its URI.
@@ -25,7 +25,7 @@ enum What {
         /// mirror: each leg holds all data; raid10: stripes over pairs of legs.
         #[arg(value_enum)]
         kind: Kind,
-        /// What it is called, here and in its superblocks.
+        /// Name of the array, here and in its superblocks.
         name: String,
         /// A leg; two or more.
         #[arg(long, value_name = "URI", required = true)]

@@ -1,4 +1,4 @@
-//! The same run once more on other CPUs, for a moment: whether its rate is the client's (H10).
+//! Short repetition of a run on other CPUs: shows whether the client limits the rate (H10).
 
 use std::sync::Arc;
 

@@ -152,7 +152,7 @@ fn reads_done(collected: &Collector) -> Vec<u64> {
     collected.workers().iter().map(|worker| worker.read.ios).collect()
 }
 
-/// At least so many reads, and this share of all, are compared before they speak for the others.
+/// Minimum of compared reads, in number and as a share of all, to speak for the others.
 const COMPARED_LEAST: f64 = 100.0;
 const COMPARED_SHARE: f64 = 0.01;
 

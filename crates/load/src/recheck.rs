@@ -153,7 +153,7 @@ impl Pass {
         })
     }
 
-    /// Reads so many random places of the range, one in each of equal parts, if it has more.
+    /// Reads random offsets, one in each of `reads` equal parts of the range, if it has more.
     fn sample(&mut self, reads: u64, rng: Rng) {
         let all = (self.end - self.next).div_ceil(self.read_bytes);
         let part = all.div_ceil(reads.max(1)).max(1) * self.read_bytes;

@@ -37,7 +37,7 @@ pub(crate) use self::moment::Moment;
 /// Evidence from before a run.
 pub(crate) struct Witness {
     volumes: Vec<Seen>,
-    /// What each worker does.
+    /// Workload of each worker.
     workloads: Vec<Arc<Workload>>,
     /// Length of the measurement; 0 without one.
     asked_s: f64,
@@ -71,7 +71,7 @@ pub(crate) struct Testimony {
     pub(crate) threads: Vec<KernelThread>,
     /// Use of the devices, by name.
     pub(crate) devices: Vec<DeviceUse>,
-    /// Who may lend each volume a rate that does not last.
+    /// Source of a rate that does not last, for each volume.
     pub(crate) lenders: Vec<Lender>,
 }
 

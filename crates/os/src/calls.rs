@@ -100,8 +100,9 @@ unsafe fn call(io: &FileIo) -> i32 {
 /// Whether reads and writes of a file complete within the call: on tmpfs or ramfs, or on zram
 /// without a backing device.
 pub(crate) fn is_memory(file: &File) -> bool {
-    const TMPFS: libc::__fsword_t = 0x0102_1994;
-    const RAMFS: libc::__fsword_t = 0x8584_58f6;
+    // Magic numbers have 32 bits; the type of `f_type` differs between C libraries.
+    const TMPFS: u32 = 0x0102_1994;
+    const RAMFS: u32 = 0x8584_58f6;
     if file.metadata().is_ok_and(|data| data.file_type().is_block_device()) {
         return Device::under(file).is_some_and(|device| is_compressed_memory(&device));
     }
@@ -110,7 +111,7 @@ pub(crate) fn is_memory(file: &File) -> bool {
         let mut stat: libc::statfs = std::mem::zeroed();
         (libc::fstatfs(file.as_raw_fd(), &mut stat), stat)
     };
-    result == 0 && [TMPFS, RAMFS].contains(&stat.f_type)
+    result == 0 && [TMPFS, RAMFS].contains(&(stat.f_type as u32))
 }
 
 fn is_compressed_memory(device: &Device) -> bool {

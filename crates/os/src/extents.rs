@@ -266,7 +266,7 @@ mod test {
 
     #[test]
     fn what_has_the_same_place_is_repeated() {
-        // The same mebibyte three times, one that overlaps by half, one that is separate.
+        // One extent three times, one that overlaps by half, one that is separate.
         assert_eq!(repeated(vec![(0, 100), (0, 100), (50, 100), (0, 100), (500, 9)]), 250);
         assert_eq!(repeated(vec![(100, 100), (0, 100)]), 0);
         assert_eq!(repeated(Vec::new()), 0);

@@ -47,7 +47,7 @@ impl FuseChannel {
         let other = FuseChannel::open()?;
         let number = self.file.as_raw_fd() as u32;
         // SAFETY: the kernel reads four bytes at this address during the call.
-        let done = unsafe { libc::ioctl(other.file.as_raw_fd(), CLONE, &raw const number) };
+        let done = unsafe { libc::ioctl(other.file.as_raw_fd(), CLONE as _, &raw const number) };
         if done < 0 { Err(io::Error::last_os_error()) } else { Ok(other) }
     }
 

@@ -351,13 +351,15 @@ fn seconds(value: f64) -> String {
     match value {
         v if v >= 1.0 => format!("{} s", catalogue::digits(v)),
         v if v >= 1e-3 * 0.1 => format!("{} ms", catalogue::digits(v * 1e3)),
-        v if v >= 1e-6 * 0.1 => format!("{} us", catalogue::digits(v * 1e6)),
+        v if v >= 1e-6 * 0.1 => format!("{} µs", catalogue::digits(v * 1e6)),
         v => format!("{} ns", catalogue::digits(v * 1e9)),
     }
 }
 
 fn per_second(value: f64) -> String {
-    format!("{}B/s", block::Rate(value))
+    let text = block::Rate(value).to_string();
+    let number = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    format!("{number} {}B/s", &text[number.len()..])
 }
 
 #[cfg(test)]

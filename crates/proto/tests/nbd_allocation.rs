@@ -256,7 +256,7 @@ fn extents(context: u32, list: &[(u32, u32)]) -> Vec<u8> {
     bytes
 }
 
-/// What our client makes of a reply to a question about the first MiB.
+/// Gives our client a reply to its question about the first MiB.
 fn answered(reply: &[u8]) -> Result<Option<Option<Allocation>>, Ending> {
     let (mut client, _server) = joined(true, true, 64);
     assert!(client.ask(0, MIB));
@@ -332,7 +332,7 @@ fn contexts_of_a_server_that_breaks_the_rules() {
         for (kind, data) in answers {
             client.take(&answer(10, *kind, data), 5)?;
         }
-        // It goes on with its choice of an export.
+        // The client continues with its choice of an export.
         let asked = said(&mut client.out);
         Ok::<bool, Ending>(asked.windows(12).any(|part| part == b"IHAVEOPT\0\0\0\x07"))
     };

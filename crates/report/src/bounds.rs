@@ -29,7 +29,7 @@ pub(crate) fn write(bounds: &[Bound], paint: Paint, out: &mut impl Write) -> io:
     Ok(())
 }
 
-/// What they came to in a line, with the first that was missed.
+/// One line on all bounds, with the first that was missed.
 pub(crate) fn sum(bounds: &[Bound], paint: Paint) -> String {
     let summary = format!("{:LABEL$}{}", "bounds", summary(bounds));
     match bounds.iter().find(|bound| bound.is_missed()) {

@@ -138,7 +138,7 @@ impl Canvas {
         self.cells.chunks(usize::from(self.width.max(1)))
     }
 
-    /// What a terminal must read that shows `before`, or anything if there is none: the rows that
+    /// Output for a terminal that shows `before`, or anything if there is none: the rows that
     /// differ.
     pub(crate) fn changes(&self, before: Option<&Canvas>) -> String {
         let before = before.filter(|it| (it.width, it.height) == (self.width, self.height));

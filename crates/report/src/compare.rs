@@ -109,7 +109,7 @@ pub enum Change {
     Higher,
     /// The whole interval of the ratio lies below 1.
     Lower,
-    /// The whole interval lies on one side of 1, as some do by chance among so many figures.
+    /// The whole interval is on one side of 1, as some are by chance among many figures.
     NotToldApart,
     /// The interval holds 1 and nothing that is further off than [`SAME`].
     Unchanged,
@@ -318,7 +318,7 @@ fn sample(values: &[(f64, bool)]) -> Option<Sample> {
     Some(Sample { value, runs: values.len(), least, most, at_least })
 }
 
-/// Differences beside the figures: the kind of job, the host, how the numbers came about.
+/// Differences other than the figures: the kind of job, the host, how it was measured.
 fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     let (one, other) = (&a[0], &b[0]);
     let sides = facts::of_side(a).into_iter().zip(facts::of_side(b));

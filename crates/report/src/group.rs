@@ -237,8 +237,8 @@ impl Part {
         part
     }
 
-    /// Adds what was done in so many seconds. Rates are over the longest time: those of jobs that
-    /// begin and end apart do not add up.
+    /// Adds I/Os, and the seconds that they took. Rates are over the longest time: rates of jobs
+    /// that begin and end at different times do not add up.
     fn add(&mut self, direction: &Direction, buckets: Buckets, seconds: f64) {
         let latency = &direction.latency_ns;
         // Earlier documents do not say how many latencies they rest on.

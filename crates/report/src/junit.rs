@@ -71,7 +71,7 @@ fn of_run(name: &str, result: &RunResult) -> Suite {
     cases.extend(result.bounds.iter().map(of_bound));
     cases.extend(result.checks.iter().map(|check| {
         let Check { code, name, verdict, evidence, mend } = check;
-        let mend: String = mend.iter().map(|mend| format!("\nmend: {mend}")).collect();
+        let mend: String = mend.iter().map(|mend| format!("\nfix: {mend}")).collect();
         let end = match verdict {
             Verdict::Pass => End::Passed(evidence.clone()),
             Verdict::Warn => End::Passed(format!("warning: {evidence}{mend}")),

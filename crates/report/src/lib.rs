@@ -54,7 +54,7 @@ pub mod text;
 pub mod threshold;
 pub mod watch;
 
-pub use crate::figure::{bytes_per_second, span};
+pub use crate::figure::{bytes_per_second, size, span};
 pub use crate::jsonl::JsonLines;
 pub use crate::line::Lines;
 pub use crate::live::{FullScreen, Wish, give_terminal_back};

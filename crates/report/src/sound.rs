@@ -243,11 +243,11 @@ fn class(result: &RunResult) -> Option<String> {
     let totals = &result.totals;
     if passes("H21") && totals.errors > 0 {
         let errors = figure::plural(totals.errors, "I/O");
-        return Some(format!("H21 says pass beside {errors} that failed"));
+        return Some(format!("H21 passes with {errors} that failed"));
     }
     if passes("H12") && !totals.latency_ns.supports(0.99) {
         let samples = figure::plural(totals.latency_ns.samples, "sample");
-        return Some(format!("H12 says pass beside {samples}"));
+        return Some(format!("H12 passes with {samples}"));
     }
     let times = |code: &str| result.checks.iter().filter(|check| check.code == code).count();
     let every = result.schema_version >= EVERY_CHECK_SINCE;
@@ -342,7 +342,7 @@ mod test {
         ),
         (|r| r.checks.retain(|check| check.code != "H25"), "its checks have H25 0 times"),
         (|r| r.checks.push(r.checks[0].clone()), "its checks have H01 2 times"),
-        (|r| r.set_check(Check::new("H12", "x", Verdict::Pass, "")), "H12 says pass beside"),
+        (|r| r.set_check(Check::new("H12", "x", Verdict::Pass, "")), "H12 passes with"),
     ];
 
     #[test]
@@ -368,6 +368,6 @@ mod test {
         result.workers[1..].iter_mut().for_each(|worker| worker.errors = 0);
         result.workers[0].intervals.errors[0] = 7;
         result.set_check(Check::new("H21", "x", Verdict::Pass, ""));
-        assert_eq!(doubt(&result).unwrap(), "H21 says pass beside 7 I/Os that failed");
+        assert_eq!(doubt(&result).unwrap(), "H21 passes with 7 I/Os that failed");
     }
 }

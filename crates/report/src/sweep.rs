@@ -22,7 +22,7 @@ pub use self::closing::closing;
 /// Fewest repeats whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
-/// The table, for a terminal of so many columns, or for whoever reads it on one later if `None`.
+/// The table, for a terminal of this width, or for a later reader if `None`.
 pub fn painted(sweep: &SweepResult, paint: Paint, columns: Option<usize>) -> Painted {
     let mut out = Vec::new();
     // Memory takes whatever is written.
@@ -226,7 +226,7 @@ fn short(cell: &Cell) -> String {
         .map_or_else(String::new, |seconds| format!(" × {}", figure::seconds(seconds)))
 }
 
-/// The same in seconds.
+/// Length of the shortest run, if it is short.
 fn short_seconds(cell: &Cell) -> Option<f64> {
     let measured = cell.whole_runs().filter(|run| run.origin != Origin::Simulated);
     measured.map(|run| run.seconds).filter(|s| reason::is_short(*s)).reduce(f64::min)

@@ -66,8 +66,8 @@ fn write_closing(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::
     bounds::write(&result.bounds, paint, out)
 }
 
-/// What one run shows of its spread: the lowest and the highest rate of its seconds. How much runs
-/// differ it cannot show.
+/// Spread within one run: the lowest and the highest rate of its seconds. One run does not show
+/// how much runs differ.
 fn spread(result: &RunResult) -> String {
     let longest = result.intervals.iter().map(|row| row.seconds).fold(0.0, f64::max);
     // The end of a run is a short row, or makes the last second longer.
@@ -121,7 +121,7 @@ fn extent_line(result: &RunResult, paint: Paint) -> String {
     let totals = &result.totals;
     let flushes = match totals.flush.ios {
         0 => String::new(),
-        many => format!(" · {} beside them", figure::plural_of(many, "flush", "flushes")),
+        many => format!(" · {}", figure::plural_of(many, "flush", "flushes")),
     };
     let troubles = ended::troubles(result);
     let ended = match troubles.is_empty() {
@@ -248,7 +248,7 @@ fn write_checks(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::R
     let against = reason::in_order(&result.checks).into_iter();
     for check in against.filter(|check| check.verdict.is_against()) {
         writeln!(out, "  {}", check_line(check, paint))?;
-        check.mend.iter().try_for_each(|command| writeln!(out, "{:11}mend: {command}", ""))?;
+        check.mend.iter().try_for_each(|command| writeln!(out, "{:11}fix: {command}", ""))?;
     }
     for warning in &result.warnings {
         writeln!(out, "  {}", paint.yellow(&format!("note     {warning}")))?;

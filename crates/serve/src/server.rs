@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::print_size;
 use os::{OpenRingError, SharedThread};
@@ -157,7 +157,7 @@ impl Drop for Server {
 /// Time that a port in use is tried again for: the port of a killed server is free only when the
 /// kernel has ended its rings, which takes a moment.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same while no process that lives has the port: on a busy host the kernel takes longer.
+/// Patience while no live process has the port: on a busy host the kernel takes longer.
 const PATIENCE_ENDING: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -170,14 +170,17 @@ fn listen(
 ) -> Result<SocketAddr, ServeError> {
     let steer: Vec<_> = cores.iter().map(|cpu| (cores.len() > 1).then_some(*cpu)).collect();
     let taken = |error: &io::Error| error.kind() == io::ErrorKind::AddrInUse;
-    let begun = Instant::now();
-    let waits = || {
-        begun.elapsed() < PATIENCE
-            || begun.elapsed() < PATIENCE_ENDING && os::port::is_ending(address.port())
+    // Pauses alone are counted: clocks are read in `os`.
+    let mut waited = Duration::ZERO;
+    let waits = |waited: Duration| {
+        waited < PATIENCE || waited < PATIENCE_ENDING && os::port::is_ending(address.port())
     };
     let sockets = loop {
         match os::listen(address, &steer) {
-            Err(error) if taken(&error) && waits() => std::thread::sleep(PAUSE),
+            Err(error) if taken(&error) && waits(waited) => {
+                std::thread::sleep(PAUSE);
+                waited += PAUSE;
+            }
             Err(error) if taken(&error) => return Err(ServeError::Taken(address)),
             Err(error) => return Err(ServeError::Listen(address, error)),
             Ok(sockets) => break sockets,

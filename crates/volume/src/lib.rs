@@ -172,12 +172,12 @@ pub trait Volume: Send + Sync {
         Ground::Elsewhere
     }
 
-    /// Which parts of it are holes, for a server that is asked; `None` if that is not known.
+    /// Holes of the volume, for a server to report; `None` if they are not known.
     fn extents(&self) -> Option<Arc<dyn Extents>> {
         None
     }
 
-    /// What its target reports of ranges of whole blocks: holes, and zeroes that need no medium.
+    /// The target's report on ranges of whole blocks: holes, and zeroes that need no medium.
     /// `None` of a volume that is not remote, or if the protocol or the target has no answer. May
     /// block for seconds; the answer may be of a part of the ranges.
     ///

@@ -198,7 +198,7 @@ impl Jobs {
 fn measure(options: &Options, jobs: &Jobs, number: usize, kind: Kind) -> Result<Value> {
     let folder = jobs.folder.join("pair");
     if folder.exists() {
-        // What an earlier call has left when it was ended.
+        // The rest of an earlier call that was interrupted.
         fs::remove_dir_all(&folder)?;
     }
     let side = |planted| {

@@ -15,7 +15,7 @@ const FOUND_LEAST: f64 = 0.8;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kind {
     pub volume: &'static str,
-    /// Its second side does a fifth less.
+    /// Whether the second side does a fifth less.
     pub planted: bool,
 }
 

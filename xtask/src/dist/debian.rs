@@ -7,21 +7,21 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use super::release::Release;
-use super::tool;
-
-/// What the recipe works on.
-pub struct Recipe<'a> {
-    /// The unpacked sources.
-    pub tree: &'a Path,
-    /// Licences of libraries.
-    pub third_party: &'a Path,
-    /// A compression of `dpkg-deb`.
-    pub compression: &'a str,
-}
+use super::{Packing, Parts, tool};
 
 /// Makes `drumfire_0.1.0-1_amd64.deb` of a program without symbols.
-pub fn make(release: &Release, recipe: &Recipe<'_>, program: &Path, folder: &Path) -> Result<()> {
-    let Recipe { tree, third_party, compression } = recipe;
+pub fn make(
+    release: &Release,
+    parts: &Parts,
+    program: &Path,
+    folder: &Path,
+    packing: Packing,
+) -> Result<()> {
+    let Parts { tree, third_party, .. } = parts;
+    let compression = match packing {
+        Packing::Small => "xz",
+        Packing::Fast => "none",
+    };
     let debian = tree.join("debian");
     tool(Command::new("cp").arg("-r").arg(tree.join("packaging/debian")).arg(&debian))?;
     let history = fs::read_to_string(debian.join("changelog")).context("debian/changelog")?;

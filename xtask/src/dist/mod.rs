@@ -19,13 +19,15 @@ mod trial;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::process::{self, Show};
 use crate::say::say;
 use crate::target_folder;
+use crate::test::Build;
+use crate::test::tally::Tally;
 use release::Release;
 
 /// Longest time of a tool: rpmbuild compresses a program in a minute.
@@ -33,16 +35,31 @@ const LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Bytes of the static program, at most.
 const STATIC_LIMIT: u64 = 15_000_000;
 
+/// How a program is linked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    /// With the libraries of the system.
+    Shared,
+    /// Without any library.
+    Static,
+}
+
 #[derive(Debug, Default, PartialEq)]
 struct Options {
     /// Install, use and remove what was made.
     test: bool,
+    /// Pack quickly and try a debug build, as `cargo xtask test` does; without other files.
+    quick: bool,
     /// Build a second time in another folder and compare.
     twice: bool,
     /// The working tree may differ from the commit.
     dirty: bool,
     /// A built program to pack.
     drumfire: Option<PathBuf>,
+    /// A built static program to pack.
+    fixed: Option<PathBuf>,
+    /// The one kind to build; both if absent.
+    only: Option<Kind>,
     /// Where the files of the release will be.
     base_url: Option<String>,
 }
@@ -50,15 +67,18 @@ struct Options {
 /// Makes the packages, and tries them if asked to. True if all is well.
 pub fn main(args: &[String]) -> Result<bool> {
     let options = parse(args)?;
+    if options.quick {
+        let built = options.drumfire.unwrap_or_else(|| Build::Checked.drumfire());
+        let tally = test(&built, options.fixed.as_deref())?;
+        tally.skipped.iter().for_each(|(name, reason)| say!("skipped: {name}: {reason}"));
+        return Ok(tally.failed.is_empty());
+    }
     let release = Release::read(&crate::root())?;
     if release.dirty && !options.dirty {
         bail!("the working tree differs from the commit: commit it, or --dirty");
     }
     let folder = target_folder().join("dist");
-    let programs = match &options.drumfire {
-        Some(named) => Programs { shared: named.canonicalize()?, fixed: None },
-        None => Programs::build(&crate::root(), &release)?,
-    };
+    let programs = Programs::provide(&options, &crate::root(), &release)?;
     make(&release, &programs, &folder, options.base_url.as_deref())?;
     if options.twice {
         twice(&release, &folder, &options)?;
@@ -73,34 +93,58 @@ fn parse(args: &[String]) -> Result<Options> {
         let mut value = || args.next().with_context(|| format!("{arg} needs a value"));
         match arg.as_str() {
             "--test" => options.test = true,
+            "--quick" => options.quick = true,
             "--twice" => options.twice = true,
             "--dirty" => options.dirty = true,
             "--drumfire" => options.drumfire = Some(PathBuf::from(value()?)),
+            "--static" => options.fixed = Some(PathBuf::from(value()?)),
+            "--only" => {
+                options.only = Some(match value()?.as_str() {
+                    "shared" => Kind::Shared,
+                    "static" => Kind::Static,
+                    other => bail!("--only shared or static, not `{other}`"),
+                });
+            }
             "--base-url" => options.base_url = Some(value()?.trim_end_matches('/').to_owned()),
             arg => bail!(
-                "dist knows --test, --twice, --dirty, --drumfire FILE and --base-url URL, not \
-                 `{arg}`"
+                "dist knows --test, --quick, --twice, --dirty, --only KIND, --drumfire FILE, \
+                 --static FILE and --base-url URL, not `{arg}`"
             ),
         }
     }
     ensure!(
-        !(options.twice && options.drumfire.is_some()),
-        "--twice builds the program that --drumfire names"
+        options.only.is_none() || options.drumfire.is_none() && options.fixed.is_none(),
+        "--only builds a program, --drumfire and --static pack built ones"
     );
     Ok(options)
 }
 
-/// Programs to pack.
+/// Programs to pack: at least one.
 struct Programs {
     /// With the libraries of the system.
-    shared: PathBuf,
-    /// Without any library, if its target is installed.
+    shared: Option<PathBuf>,
+    /// Without any library.
     fixed: Option<PathBuf>,
 }
 
 impl Programs {
-    /// Builds both from the sources in `root`.
-    fn build(root: &Path, release: &Release) -> Result<Programs> {
+    /// The programs that the options name, or else builds of the sources in `root`.
+    fn provide(options: &Options, root: &Path, release: &Release) -> Result<Programs> {
+        let named = |path: &Option<PathBuf>| -> Result<Option<PathBuf>> {
+            let Some(path) = path else { return Ok(None) };
+            Ok(Some(path.canonicalize().with_context(|| path.display().to_string())?))
+        };
+        let programs =
+            Programs { shared: named(&options.drumfire)?, fixed: named(&options.fixed)? };
+        if programs.shared.is_some() || programs.fixed.is_some() {
+            return Ok(programs);
+        }
+        Programs::build(options.only, root, release)
+    }
+
+    /// Builds one kind, or both, from the sources in `root`. A static program that is not asked for
+    /// by name is left out where its target is not installed.
+    fn build(only: Option<Kind>, root: &Path, release: &Release) -> Result<Programs> {
         let commit = [("DRUMFIRE_COMMIT", release.commit_and_date())];
         let build = |target: &str| -> Result<PathBuf> {
             say!("building for {target}");
@@ -111,18 +155,25 @@ impl Programs {
             ensure!(of_commit, "the program says {}, not its commit", version.trim());
             Ok(program)
         };
-        let shared = build(&build::host()?)?;
-        let fixed = static_target()?;
-        if !build::is_installed(&fixed)? {
-            say!("no static program: rustup target add {fixed}");
-            return Ok(Programs { shared, fixed: None });
-        }
-        Ok(Programs { shared, fixed: Some(build(&fixed)?) })
+        let shared = match only {
+            Some(Kind::Static) => None,
+            _ => Some(build(&build::host()?)?),
+        };
+        let target = static_target()?;
+        let fixed = match only {
+            Some(Kind::Shared) => None,
+            None if !build::is_installed(&target)? => {
+                say!("no static program: rustup target add {target}");
+                None
+            }
+            _ => Some(build(&target)?),
+        };
+        Ok(Programs { shared, fixed })
     }
 }
 
 /// The target of static programs on this kind of machine.
-fn static_target() -> Result<String> {
+pub fn static_target() -> Result<String> {
     Ok(build::host()?.replace("-gnu", "-musl"))
 }
 
@@ -134,7 +185,10 @@ fn make(
     base_url: Option<&str>,
 ) -> Result<()> {
     let parts = prepare(release, folder)?;
-    packages(release, &programs.shared, &parts, folder, "xz")?;
+    if let Some(shared) = &programs.shared {
+        let program = symbols::split(shared, &build::host()?, release, folder)?;
+        packages(release, &program, &parts, folder, Packing::Small)?;
+    }
     sbom::make(release, &parts.tree, folder)?;
     if let Some(fixed) = &programs.fixed {
         let target = static_target()?;
@@ -142,15 +196,23 @@ fn make(
         let len = fs::metadata(&fixed)?.len();
         say!("the static program has {len} bytes");
         ensure!(len <= STATIC_LIMIT, "the static program has more than {STATIC_LIMIT} bytes");
-        let staged = archive::fixed(release, &parts.tree, &fixed, &parts.third_party, folder)?;
-        container::make(release, &parts.tree, &staged, folder)?;
+        image(release, &parts, &fixed, folder)?;
     }
     formula::make(release, &parts.tree, &parts.source, base_url, folder)?;
     fs::remove_dir_all(folder.join("work"))?;
     sums(folder)
 }
 
-/// What all packages are made of.
+/// Compression of packages.
+#[derive(Clone, Copy)]
+enum Packing {
+    /// For those that are downloaded.
+    Small,
+    /// For those of a test.
+    Fast,
+}
+
+/// Input of all packages.
 struct Parts {
     /// The source archive.
     source: PathBuf,
@@ -171,19 +233,22 @@ fn prepare(release: &Release, folder: &Path) -> Result<Parts> {
     Ok(Parts { source, tree, third_party })
 }
 
-/// Makes `.deb` and `.rpm`; the `.deb` by a compression of `dpkg-deb`.
+/// Makes `.deb` and `.rpm` of a program without symbols.
 fn packages(
     release: &Release,
     program: &Path,
     parts: &Parts,
     folder: &Path,
-    compression: &str,
+    packing: Packing,
 ) -> Result<()> {
-    let Parts { source, tree, third_party } = parts;
-    let program = symbols::split(program, &build::host()?, release, folder)?;
-    let recipe = debian::Recipe { tree, third_party, compression };
-    debian::make(release, &recipe, &program, folder)?;
-    rpm::make(release, source, &program, third_party, folder)
+    debian::make(release, parts, program, folder, packing)?;
+    rpm::make(release, parts, program, folder, packing)
+}
+
+/// Makes the static archive and the container image of a static program without symbols.
+fn image(release: &Release, parts: &Parts, fixed: &Path, folder: &Path) -> Result<()> {
+    let staged = archive::fixed(release, &parts.tree, fixed, &parts.third_party, folder)?;
+    container::make(release, &parts.tree, &staged, folder)
 }
 
 /// Writes SHA256SUMS, as `sha256sum --check` reads it, and prints it.
@@ -206,13 +271,14 @@ fn names(folder: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Builds again from the source archive, in another folder, and compares all files.
+/// Builds again from the source archive, in another folder, and compares all files. Programs that
+/// an option names are packed again.
 fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
     let elsewhere = std::env::temp_dir().join(format!("drumfire-dist-{}", std::process::id()));
     fs::create_dir(&elsewhere).with_context(|| elsewhere.display().to_string())?;
     let compared = (|| {
         let tree = archive::unpack(&archive::path(release, folder), &elsewhere, release)?;
-        let programs = Programs::build(&tree, release)?;
+        let programs = Programs::provide(options, &tree, release)?;
         let second = elsewhere.join("dist");
         make(release, &programs, &second, options.base_url.as_deref())?;
         let [one, other] =
@@ -225,6 +291,45 @@ fn twice(release: &Release, folder: &Path, options: &Options) -> Result<()> {
     })();
     let _ = fs::remove_dir_all(&elsewhere);
     compared
+}
+
+/// Packs a program, and installs, uses and removes the packages in a clean root; packs and runs a
+/// static program and its container image too, if there is one.
+pub fn test(drumfire: &Path, fixed: Option<&Path>) -> Result<Tally> {
+    const NAME: &str = "packages in a clean root";
+    let mut tally = Tally::default();
+    if let Some(missing) = trial::missing() {
+        tally.skip(NAME, missing);
+        return Ok(tally);
+    }
+    let release = match Release::read(&crate::root()) {
+        Ok(release) => release,
+        // A source archive has no commit.
+        Err(error) => {
+            tally.skip(NAME, format!("{error:#}"));
+            return Ok(tally);
+        }
+    };
+    let (began, folder) = (Instant::now(), target_folder().join("dist-test"));
+    std::thread::scope(|scope| -> Result<()> {
+        // The root comes from a network.
+        let root = scope.spawn(trial::prepare);
+        let parts = prepare(&release, &folder)?;
+        let program = symbols::strip(drumfire, &folder.join("work"))?;
+        packages(&release, &program, &parts, &folder, Packing::Fast)?;
+        if let Some(fixed) = fixed {
+            let own = folder.join("work/fixed");
+            fs::create_dir_all(&own)?;
+            image(&release, &parts, &symbols::strip(fixed, &own)?, &folder)?;
+        }
+        root.join().expect("a root is made or not")
+    })?;
+    say!("packages made in {:.1} s", began.elapsed().as_secs_f64());
+    match trial::all(&folder)? {
+        true => tally.passed += 1,
+        false => tally.failed.push(NAME.to_owned()),
+    }
+    Ok(tally)
 }
 
 /// Runs a tool that must succeed; returns its stdout.
@@ -251,9 +356,10 @@ mod unit {
     fn options_are_checked() {
         assert_eq!(options("").unwrap(), Options::default());
         let all = options("--test --dirty --base-url https://example.org/x/").unwrap();
-        assert!(all.test && all.dirty && !all.twice);
+        assert!(all.test && all.dirty && !all.twice && !all.quick);
         assert_eq!(all.base_url.as_deref(), Some("https://example.org/x"));
-        for bad in ["--base-url", "--fast", "--twice --drumfire x"] {
+        assert_eq!(options("--only static --twice").unwrap().only, Some(Kind::Static));
+        for bad in ["--base-url", "--fast", "--only musl", "--only shared --drumfire x"] {
             assert!(options(bad).is_err(), "{bad}");
         }
     }

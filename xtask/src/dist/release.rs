@@ -1,4 +1,4 @@
-//! What is released: version, commit and date.
+//! Identity of a release: version, commit and date.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ pub struct Release {
     pub epoch: String,
     /// Root of the repository.
     pub root: PathBuf,
-    /// What `git archive` packs.
+    /// Tree for `git archive`.
     pub tree: String,
     commit: String,
     date: String,
@@ -49,7 +49,7 @@ impl Release {
         })
     }
 
-    /// As the program says it: `356d8e3c0a1b 2026-11-29`.
+    /// Commit and date in the program's format: `356d8e3c0a1b 2026-11-29`.
     pub fn commit_and_date(&self) -> String {
         let dirty = if self.dirty { "-dirty" } else { "" };
         format!("{}{dirty} {}", self.commit, self.date)

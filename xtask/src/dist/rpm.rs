@@ -7,16 +7,22 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::release::Release;
-use super::tool;
+use super::{Packing, Parts, tool};
 
 /// Makes `drumfire-0.1.0-1.x86_64.rpm` of a program without symbols.
 pub fn make(
     release: &Release,
-    source: &Path,
+    parts: &Parts,
     program: &Path,
-    third_party: &Path,
     folder: &Path,
+    packing: Packing,
 ) -> Result<()> {
+    let Parts { source, third_party, .. } = parts;
+    // Every version of rpm reads gzip.
+    let payload = match packing {
+        Packing::Small => "w9.gzdio",
+        Packing::Fast => "w1.gzdio",
+    };
     let top = folder.join("work/rpm");
     fs::create_dir_all(&top)?;
     let define = |name: &str, value: &Path| format!("{name} {}", value.display());
@@ -30,6 +36,7 @@ pub fn make(
         define("program", program),
         define("third_party", third_party),
         format!("release_version {}", release.version),
+        format!("_binary_payload {payload}"),
     ] {
         build.arg("--define").arg(definition);
     }

@@ -8,6 +8,13 @@ use anyhow::Result;
 use super::release::Release;
 use super::tool;
 
+/// Copies a program without symbols into a folder.
+pub fn strip(program: &Path, folder: &Path) -> Result<PathBuf> {
+    let stripped = folder.join("drumfire");
+    tool(Command::new("objcopy").arg("--strip-all").arg(program).arg(&stripped))?;
+    Ok(stripped)
+}
+
 /// Copies a program without symbols below `work` of the folder and writes its symbols to
 /// `drumfire-0.1.0-TARGET.debug.xz`. A debugger finds them by their name, in the program's
 /// folder or below `/usr/lib/debug`.

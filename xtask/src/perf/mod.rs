@@ -116,7 +116,7 @@ fn find(name: &str) -> Result<&'static Row> {
     row.with_context(|| format!("no row `{name}`; `cargo xtask perf --list` names them"))
 }
 
-/// What packages hold, built as for them.
+/// Builds the program as for packages.
 fn build() -> Result<Programs> {
     let folder = dist::build::build(&dist::build::host()?, &["-p", "drumfire"])?;
     Ok(Programs::Real { drumfire: folder.join("drumfire"), record: None })

@@ -9,6 +9,7 @@ mod binaries;
 mod changed;
 mod fuzz;
 mod lint;
+mod musl;
 pub mod packages;
 mod system;
 pub mod tally;
@@ -23,7 +24,7 @@ use anyhow::{Context, Result, bail};
 use crate::process::{self, Outcome, Show};
 use crate::say::{self, say};
 use crate::target_folder;
-use crate::{kernel, miri, sim};
+use crate::{dist, kernel, miri, sim};
 use binaries::Binary;
 use lint::{Variable, Warnings};
 use tally::Tally;
@@ -169,6 +170,10 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
         Ok(Some(_)) => steps.push(step("lint", || Ok(warnings.finish()))),
         Err(error) => steps.push(step("lint", || bail!("{error:#}"))),
     }
+    let drumfire = Build::Checked.drumfire();
+    let test = || if all.is_empty() { Ok(no_binary()) } else { dist::test(&drumfire, None) };
+    steps.push(step("packages", test));
+    steps.push(step("musl", || musl::check(options.install)));
     steps.push(step("miri", miri::test));
     let worlds = || match options.build {
         Build::Release => sim::test(None),

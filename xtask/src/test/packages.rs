@@ -32,6 +32,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("fish", "fish"),
     // Makes a file system that compresses.
     ("btrfs-progs", "mkfs.btrfs"),
+    // Make packages, and a clean root to install them in.
+    ("debhelper", "dh"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("rpm", "rpmbuild"),
     // Compiles libFuzzer.
     ("g++", "c++"),
 ];

@@ -4,6 +4,7 @@
 //! three lines.
 
 mod citations;
+mod dependencies;
 mod docs;
 mod imports;
 mod lies;
@@ -14,6 +15,7 @@ mod safety;
 mod scenarios;
 mod shape;
 mod source;
+mod spdx;
 mod tree;
 mod words;
 
@@ -68,11 +70,13 @@ pub fn main(args: &[String]) -> Result<bool> {
             lies::write(&tree, &crate::root())?;
             scenarios::write(&tree, &crate::root())?;
             options::write(&tree, &crate::root())?;
+            options::write_commands(&crate::root())?;
             tree = Tree::read(&crate::root())?;
         }
         Some(arg) => bail!("tidy takes `--write` or nothing, not `{arg}`"),
     }
     let mut findings: Vec<Finding> = RULES.iter().flat_map(|rule| rule(&tree)).collect();
+    findings.extend(dependencies::check(&crate::root())?);
     findings.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     for finding in &findings {
         let grade = if finding.note { "note: " } else { "" };

@@ -1,5 +1,5 @@
-//! Options of fio: the page's lists are the output of `drumfire fio --cmdhelp`. `--write` generates
-//! the lists; a system test compares them with the program.
+//! Options of fio and of our own commands, as pages: the output of `drumfire fio --cmdhelp` and of
+//! `drumfire man --as markdown`. `--write` generates both; tests compare them with the program.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::Tree;
 
 const PAGE: &str = "docs/reference/fio.md";
+const COMMANDS: &str = "docs/reference/cli.md";
 const BEGIN: &str = "<!-- made by `cargo xtask tidy --write` -->\n";
 const END: &str = "<!-- end -->\n";
 /// The treatments in the order of the page, each with its heading.
@@ -22,17 +23,28 @@ const TREATMENTS: [(&str, &str); 4] = [
 /// Writes the lists into the page below `root`.
 pub fn write(tree: &Tree, root: &Path) -> Result<()> {
     let page = tree.at(PAGE).with_context(|| format!("no {PAGE}"))?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.current_dir(root).args(["run", "--quiet", "--package", "drumfire", "--"]);
-    let printed = command.args(["fio", "--cmdhelp"]).output()?;
-    if !printed.status.success() {
-        bail!("drumfire fio --cmdhelp: {}", String::from_utf8_lossy(&printed.stderr));
-    }
-    let printed = String::from_utf8(printed.stdout).context("the list of options is no text")?;
+    let printed = printed(root, &["fio", "--cmdhelp"])?;
     let text = with_lists(&page.text, &printed);
     let text = text.with_context(|| format!("{PAGE} has no mark for its lists"))?;
     std::fs::write(root.join(PAGE), text).with_context(|| format!("cannot write {PAGE}"))
+}
+
+/// Writes the page of all commands and their options below `root`.
+pub fn write_commands(root: &Path) -> Result<()> {
+    let text = printed(root, &["man", "--as", "markdown"])?;
+    std::fs::write(root.join(COMMANDS), text).with_context(|| format!("cannot write {COMMANDS}"))
+}
+
+/// Output of the program of the sources below `root`.
+fn printed(root: &Path, args: &[&str]) -> Result<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(["run", "--quiet", "--package", "drumfire", "--"]);
+    let printed = command.args(args).output()?;
+    if !printed.status.success() {
+        bail!("drumfire {}: {}", args.join(" "), String::from_utf8_lossy(&printed.stderr));
+    }
+    String::from_utf8(printed.stdout).with_context(|| format!("drumfire {}", args.join(" ")))
 }
 
 /// The page with the lists from the command's output: "bs, blocksize : taken".

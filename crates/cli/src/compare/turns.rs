@@ -87,7 +87,7 @@ pub fn measure(turns: &Turns, [a, b]: [&str; 2], color: Color) -> Result<Measure
         exit = exit.worse(in_turn(both, turns.rounds, &mut progress)?);
         turn_a.end()?;
         turn_b.end()?;
-        output::note(format_args!("drumfire: kept in {}", folder.display()));
+        output::note(format_args!("drumfire: saved in {}", folder.display()));
     }
     let [a, b] = places.map(|place| place.now);
     Ok(Measured { a, b, exit })

@@ -1,6 +1,6 @@
 //! fio's command line: its options for jobs become the text of a job file.
 //!
-//! As with fio, options before the first `--name` apply to all jobs, including those of files
+//! Options before the first `--name` apply to all jobs, as with fio, including those of files
 //! unless the file overrides them; each `--name` starts a job. A long option may have one dash or
 //! two, and its value follows `=` or is the next argument.
 

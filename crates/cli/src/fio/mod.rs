@@ -187,7 +187,7 @@ fn as_commands(text: &str) -> String {
 
 /// The job, and its CPUs.
 fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)> {
-    // As with fio, jobs of a second file wait for those of the first one.
+    // Jobs of a second file wait for those of the first one, as with fio.
     let first = usize::from(!line.jobs.is_empty());
     let files = texts.iter().enumerate();
     let files = files.map(|(at, (name, text))| Source { name, text, waits: at > first });

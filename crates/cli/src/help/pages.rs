@@ -408,6 +408,7 @@ pub const PAGES: &[Page] = &[
             ("Manual page of a command", "drumfire man run"),
             ("Of a command of a command", "drumfire man volume create"),
             ("All pages, for a package", "drumfire man --out man1"),
+            ("All commands, for a website", "drumfire man --as markdown > cli.md"),
         ],
         brief: &[],
     },

@@ -7,7 +7,7 @@ use plan::bill::{Bill, FlashState, Group, Target};
 use super::sized::Wanted;
 use crate::exit::UsageError;
 
-/// What is around the drives.
+/// Surroundings of the drives.
 #[derive(Flags, Debug, Default)]
 #[command(next_help_heading = "Around the drives, with --drive")]
 pub struct Around {
@@ -23,13 +23,13 @@ pub struct Around {
     /// A flush after every N writes, as fio's fsync: 1 flushes after each.
     #[arg(long, alias = "fsync", alias = "fdatasync", value_name = "N", requires = "drive")]
     pub flush: Option<u32>,
-    /// What flash has been through: worn (sustained, steady), or fresh (burst into an SLC cache).
+    /// State of the flash: worn (sustained, steady), or fresh (burst into an SLC cache).
     #[arg(long, value_name = "STATE", requires = "drive")]
     pub state: Option<String>,
     /// Records that a file system reads and writes whole, such as 16k of a ZFS volume.
     #[arg(long, alias = "recordsize", value_name = "SIZE", requires = "drive")]
     pub record: Option<String>,
-    /// Memory acknowledges writes that are not flushed, and reads ahead.
+    /// Buffered I/O: memory acknowledges writes before they are flushed, and reads ahead.
     #[arg(long, requires = "drive")]
     pub buffered: bool,
     /// The adapter has a non-volatile write cache.

@@ -46,18 +46,19 @@ fn document(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
 }
 
 fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<Text> {
-    let (size, reads) = (bill.work.size_bytes, percent(bill.work.read_share));
+    let (size, reads) =
+        (report::size(bill.work.size_bytes.round() as u64), percent(bill.work.read_share));
     let mut text = Text::new();
     writeln!(
         text,
-        "{}: {size} B, {reads} % reads, {} IOPS arrive at random; uncorrected",
+        "{}: {size}, {reads} % reads, {} IOPS arrive at random; uncorrected",
         bill.name,
         Rate(found.rate)
     )?;
     writeln!(
         text,
-        "  response   {:.1} us on average; no published results of such load: no interval",
-        found.response_s * 1e6
+        "  response   {} on average; no published results of such load: no interval",
+        report::span(found.response_s * 1e9)
     )?;
     writeln!(text, "  in flight  {:.1} on average", found.outstanding)?;
     for used in &found.uses {

@@ -7,6 +7,7 @@ use plan::compare::{Alternative, CompareError, Comparison, Equal, compare};
 use plan::predict::Use;
 use plan::system::rests_on;
 use report::chart::Chart;
+use report::span;
 use serde_json::json;
 
 use super::predicted::{basis_words, total};
@@ -51,8 +52,8 @@ pub fn lead(found: &Comparison) -> String {
         Equal::Iops(goal) => format!("as many whole systems as {} IOPS take", Rate(goal)),
     };
     let reads = percent(found.work.read_share);
-    let size = found.work.size_bytes;
-    format!("{count} alternatives, {size} B, {reads} % reads: {how}; predicted")
+    let size = report::size(found.work.size_bytes.round() as u64);
+    format!("{count} alternatives, {size}, {reads} % reads: {how}; predicted")
 }
 
 /// All charts that something is known for.
@@ -119,7 +120,6 @@ fn text(found: &Comparison) -> Result<Text> {
 /// Lines about an alternative: label and text.
 pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
     let alone = &one.one.uncorrected;
-    let micros = |seconds: f64| seconds * 1e6;
     let limit = alone.bottleneck().map_or("nothing known".to_owned(), |limit: &Use| {
         format!("{} (known by {})", limit.name, limit.kind.word())
     });
@@ -128,13 +128,13 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
         None => format!("; no evidence for this class: {}", one.one.evidence.class.title()),
     };
     let slow = one.one.latency_range().map_or(String::new(), |(short, long)| {
-        format!(", p10 {:.1}, p90 {:.1}", micros(short), micros(long))
+        format!(", p10 {}, p90 {}", span(short * 1e9), span(long * 1e9))
     });
     let mut lines = vec![
         ("number", charts::systems(one)),
         ("each does", format!("{} IOPS{ends}", Rate(one.one.iops))),
         ("rests on", rests_on(&alone.inputs)),
-        ("latency", format!("{:.1} us on average{slow}", micros(one.one.latency_s))),
+        ("latency", format!("{} on average{slow}", span(one.one.latency_s * 1e9))),
         ("uncorrected", format!("{} IOPS by the parts' figures alone", Rate(alone.iops))),
         ("limited by", limit),
         ("each costs", total(&one.cost.price, "$", "")),

@@ -18,7 +18,7 @@ pub enum Form {
     Compare,
     /// A drive of the catalogue with what is around it.
     Drive,
-    /// The same at an arrival rate.
+    /// Systems of one drive at an arrival rate.
     DriveArriving,
     /// A search for one server.
     Search,

@@ -6,6 +6,7 @@ use plan::bill::Bill;
 use plan::compare::Comparison;
 use plan::predict::Prediction;
 use report::page::{Content, Page, Section, Table};
+use report::{bytes_per_second, size, span};
 
 use super::compared::{all_charts, lead, lines};
 use super::predicted::{Whole, total};
@@ -27,10 +28,10 @@ pub fn prediction(whole: &Whole) -> Page {
         format!("p10 {}, p90 {}", Rate(range.p10), Rate(range.p90))
     });
     let mut lead = format!(
-        "{} IOPS predicted, {range}; {:.1} us on average; {}B/s.",
+        "{} IOPS predicted, {range}; {} on average; {}.",
         Rate(found.iops),
-        found.latency_s * 1e6,
-        Rate(found.bytes_per_s)
+        span(found.latency_s * 1e9),
+        bytes_per_second(found.bytes_per_s)
     );
     if let (Some(goal), Some(reaches)) = (whole.goal, drawn.reaches) {
         let percent = reaches * 100.0;
@@ -56,8 +57,8 @@ pub fn prediction(whole: &Whole) -> Page {
 fn asked(bill: &Bill) -> Section {
     let work = bill.work;
     let asked = format!(
-        "I/Os of {} B, {} % reads, {}.",
-        work.size_bytes,
+        "I/Os of {}, {} % reads, {}.",
+        size(work.size_bytes.round() as u64),
         percent(work.read_share),
         bill.in_flight()
     );

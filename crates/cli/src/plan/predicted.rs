@@ -49,7 +49,7 @@ pub fn predicted(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
 pub struct Whole<'a> {
     /// The bill.
     pub bill: &'a Bill,
-    /// Its rate and latency, with their ranges.
+    /// Rate and latency, with their ranges.
     pub found: Answer,
     /// Draws of its figures, by the network alone.
     pub drawn: Chance,
@@ -133,8 +133,8 @@ impl Whole<'_> {
         let (evidence, alone) = (&found.evidence, &found.uncorrected);
         let reads = percent(bill.work.read_share);
         let mut screen = Screen::default();
-        let size = bill.work.size_bytes;
-        screen.words(&format!("{}: {size} B, {reads} % reads, {}", bill.name, bill.in_flight()));
+        let size = report::size(bill.work.size_bytes.round() as u64);
+        screen.words(&format!("{}: {size}, {reads} % reads, {}", bill.name, bill.in_flight()));
         let class = evidence.class.title();
         let ends = match found.range {
             Some(Range { p10, p90 }) => format!(", p10 {}, p90 {}", Rate(p10), Rate(p90)),
@@ -216,7 +216,7 @@ pub fn basis_words(inputs: &[Input]) -> String {
     format!("{all} figures, {recalled} of them recalled ({kinds})")
 }
 
-/// What costs nothing in an answer because nobody said it; `None` if everything was said.
+/// Parts that an answer takes as free because no flag describes them; `None` if all are described.
 pub fn unsaid(server: bool, software: bool, ports: bool) -> Option<String> {
     let all = [
         (server, "cores, lanes and bays (--server)"),

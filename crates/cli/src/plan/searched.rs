@@ -58,10 +58,11 @@ pub const SHOWN: usize = 5;
 /// The answer on one screen, and below it the refusals if somebody asks for them.
 fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {
     let mut screen = Screen::default();
-    let (size, reads) = (goal.work.size_bytes, percent(goal.work.read_share));
+    let (size, reads) =
+        (report::size(goal.work.size_bytes.round() as u64), percent(goal.work.read_share));
     let reached = if goal.confident { "p10" } else { "the median" };
     screen.words(&format!(
-        "{} IOPS of {size} B, {reads} % reads, from one server; reached by {reached}",
+        "{} IOPS of {size}, {reads} % reads, from one server; reached by {reached}",
         Rate(goal.iops)
     ));
     match found.candidates.first() {
@@ -164,10 +165,10 @@ fn power(c: &Candidate) -> String {
 fn listing(goal: &Goal, found: &Found) -> Result<Text> {
     let mut text = Text::new();
     let reads = percent(goal.work.read_share);
-    let size = goal.work.size_bytes;
+    let size = report::size(goal.work.size_bytes.round() as u64);
     writeln!(
         text,
-        "{} IOPS of {size} B, {reads} % reads, reached by {}; predicted, in brackets the least \
+        "{} IOPS of {size}, {reads} % reads, reached by {}; predicted, in brackets the least \
          sure figure that a number rests on; * is beaten by none",
         Rate(goal.iops),
         if goal.confident { "p10" } else { "the median" }

@@ -16,20 +16,20 @@ use super::{Args, amount, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// What is wanted beside the rate. Any of these asks for hosts, not for one server.
+/// Requirements other than the rate. Any of them sizes hosts, not one server.
 #[derive(Flags, Debug, Default)]
 #[command(next_help_heading = "Sizing, with --goal")]
 pub struct Wanted {
-    /// Most hosts.
+    /// Maximum number of hosts.
     #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub hosts: Option<u32>,
-    /// Most drives of a host [default: 64].
+    /// Maximum drives per host [default: 64].
     #[arg(long, value_name = "N", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub drives_max: Option<u32>,
-    /// Longest mean response time at that rate, such as 500us.
+    /// Maximum mean response time at the goal, such as 500us.
     #[arg(long, value_name = "TIME", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub latency: Option<String>,
-    /// Longest 99th percentile at that rate, by published runs: a guess.
+    /// Maximum 99th percentile at the goal; estimated from published runs.
     #[arg(long, value_name = "TIME", requires = "goal", conflicts_with_all = super::GIVEN)]
     pub p99: Option<String>,
     /// Usable capacity, after spares, parity and copies, such as 100TB.
@@ -44,7 +44,7 @@ pub struct Wanted {
     /// RAID level within a host.
     #[arg(long, value_name = "LEVEL", conflicts_with_all = ["bill", "compare"])]
     pub raid: Option<Level>,
-    /// Drives of a parity group [default: all of a host].
+    /// Drives of a parity group [default: all drives of a host].
     #[arg(long, value_name = "N", requires = "raid", conflicts_with_all = super::GIVEN)]
     pub width: Option<u32>,
     /// Hot spares of each host.
@@ -65,7 +65,7 @@ pub struct Wanted {
     /// Ports of each host [default: 1].
     #[arg(long, value_name = "N", requires = "link", conflicts_with_all = ["bill", "compare"])]
     pub ports: Option<u32>,
-    /// Most rack units of the hosts.
+    /// Maximum rack units of the hosts.
     #[arg(long, value_name = "UNITS", requires = "server", conflicts_with_all = super::GIVEN)]
     pub height_max: Option<f64>,
 }
@@ -208,8 +208,9 @@ fn link(name: &str, bill: &Bill) -> Result<String, UsageError> {
 
 /// The need in words.
 fn wanted(need: &Need, sizing: &Sizing) -> String {
-    let (size, reads) = (need.work.size_bytes, percent(need.work.read_share));
-    let mut words = format!("{} IOPS of {size} B, {reads} % reads", Rate(sizing.iops));
+    let (size, reads) =
+        (report::size(need.work.size_bytes.round() as u64), percent(need.work.read_share));
+    let mut words = format!("{} IOPS of {size}, {reads} % reads", Rate(sizing.iops));
     if let Some(bytes) = sizing.capacity {
         words += &format!(", {} for data", space(bytes));
     }
@@ -356,9 +357,9 @@ fn line(text: &mut Text, s: &Sized) -> std::fmt::Result {
     if let Some(down) = s.iops_down {
         write!(text, ", {} with that down", Rate(down))?;
     }
-    write!(text, ", {:.0} us at the goal", s.latency_s * 1e6)?;
+    write!(text, ", {} at the goal", span(s.latency_s * 1e9))?;
     if let Some(p99) = s.p99_s {
-        write!(text, ", p99 {:.0} us ({})", p99 * 1e6, s.p99_s_kind.word())?;
+        write!(text, ", p99 {} ({})", span(p99 * 1e9), s.p99_s_kind.word())?;
     }
     if let Some(bytes) = s.usable_bytes {
         write!(text, ", {} for data", space(bytes))?;

@@ -4,6 +4,7 @@ use anyhow::Result;
 use block::{Rate, Text};
 use plan::bill::Bill;
 use plan::mixed::{Mixed, mixed};
+use report::{bytes_per_second, size, span};
 use serde_json::json;
 
 use super::{Args, blame, percent};
@@ -39,16 +40,15 @@ fn text(bill: &Bill, found: &Mixed) -> Result<Text> {
         let work = flow.stream.work;
         writeln!(
             text,
-            "  stream     {} B, {} % reads{}{}, {} in flight on each: {} IOPS, {}B/s, {:.1} us on \
-             average",
-            work.size_bytes,
+            "  stream     {}, {} % reads{}{}, {} in flight on each: {} IOPS, {}, {} on average",
+            size(work.size_bytes.round() as u64),
             percent(work.read_share),
             if flow.stream.sequential { ", in sequence" } else { "" },
             if work.flush.is_some() { ", flushed" } else { "" },
             work.outstanding,
             Rate(flow.iops),
-            Rate(flow.bytes_per_s),
-            flow.latency_s * 1e6
+            bytes_per_second(flow.bytes_per_s),
+            span(flow.latency_s * 1e9)
         )?;
     }
     for used in &found.uses {

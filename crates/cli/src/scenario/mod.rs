@@ -38,7 +38,7 @@ pub struct Args {
     pub command: Action,
 }
 
-/// What can be done with one.
+/// Subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Action {
     /// List the shipped scenarios.
@@ -151,7 +151,7 @@ fn run(args: &Run) -> Result<Exit> {
         Exit::Interrupted => {
             output::note(format_args!("drumfire: to resume: {}", again(args, &session.out)));
         }
-        _ => output::note(format_args!("drumfire: results in {out}")),
+        _ => output::note(format_args!("drumfire: saved in {out}")),
     }
     Ok(exit)
 }

@@ -127,7 +127,7 @@ fn what_more_workers_bring_stands_beside_the_fewest() {
         let workers = f64::from(ticket.job.steps[0].groups[0].workers);
         let mut result = device(&ticket.job);
         rise += 1.0;
-        // As in the second founding document: sixteen do slightly less than sixteen times as much.
+        // Sixteen do slightly less than sixteen times as much, as in the second founding document.
         result.totals.iops =
             workers.min(15.0) * 93e3 * if ticket.repeat % 2 == 1 { 0.99 } else { 1.01 };
         sweep.record(&ticket, &result);

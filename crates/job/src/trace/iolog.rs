@@ -207,7 +207,7 @@ impl Reader<'_> {
             "write" => (Op::Write, Some(Skip::Write)),
             "trim" => (Op::Trim, Some(Skip::Trim)),
             "sync" => (Op::Flush, Some(Skip::Sync)),
-            // As in fio, which skips the other kind alone.
+            // Fio skips the other kind alone.
             "datasync" => (Op::Flush, None),
             "wait" if self.timed => {
                 return Err("wait is valid in version 2 only: version 3 has times".to_owned());

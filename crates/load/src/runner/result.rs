@@ -115,7 +115,7 @@ impl Run<'_> {
     }
 }
 
-/// What does not show of a host whose namespaces this process is not in.
+/// Reasons why a host looks different from this process: it has other namespaces.
 fn part_of_the_host() -> Option<String> {
     let words = |kind: &os::namespaces::Kind| match kind {
         os::namespaces::Kind::User => "root is an ordinary user of the host",

@@ -47,7 +47,7 @@ pub(super) struct Cold {
 enum Asked {
     /// Places of the volume are read.
     Read(Box<Cold>),
-    /// Nothing is asked of it, or nobody can look: the number of the volume, and why.
+    /// The number of a volume that is not checked, or cannot be, with the reason.
     Not(usize, Finding),
 }
 
@@ -191,7 +191,7 @@ fn is_random(workload: &Workload) -> bool {
     access.trace.is_none() && access.random_percent() >= RANDOM_PERCENT && alone
 }
 
-/// What is known of what is below a volume.
+/// Finds the storage below a volume, as far as it is known.
 fn below(parts: &[&Seen], is_remote: bool) -> Below {
     if is_remote {
         return Below::Remote { wire_ns: None, program_ns: None };
@@ -229,7 +229,7 @@ impl Cold {
         }
     }
 
-    /// What the job's reads took, of the worker whose took least.
+    /// Times of the job's reads, from the worker with the shortest.
     fn job(&self, collected: &Collector) -> JobReads {
         if !self.alike {
             return JobReads::Unlike;

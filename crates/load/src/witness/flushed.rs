@@ -63,7 +63,7 @@ fn flushes_writes(workload: &Workload) -> bool {
     access.writes() && access.lines.iter().all(is_flush_rare)
 }
 
-/// Whether so many writes are on the medium before they are acknowledged that half of all writes
+/// Whether enough writes are on the medium before they are acknowledged that half of all writes
 /// cannot be sooner than a third of these.
 fn is_forced(workload: &Workload) -> bool {
     let access = &workload.access;

@@ -9,7 +9,7 @@ use super::seen::{Seen, hot_part, united};
 /// The share of the I/Os that hot places get.
 const HOT_SHARE: f64 = 0.9;
 
-/// What a worker did, and where.
+/// I/Os of a worker, and their range.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     ios: u64,

@@ -1,4 +1,4 @@
-//! Who may lend a volume a rate that it does not keep.
+//! Sources of a rate that a volume does not sustain.
 
 use os::Device;
 use stats::verdict::Lender;
@@ -11,8 +11,8 @@ use super::seen::Seen;
 /// Longest burst that arrays and hypervisors are known to lend, in seconds: SolidFire keeps credits
 /// for 60 s, volumes of DigitalOcean burst for 60 s.
 const ARRAYS_S: f64 = 60.0;
-/// The same of clouds: a gp2 volume of EBS begins with 5.4 million I/Os for 3000 IOPS; instances of
-/// EC2 that burst and disks of Azure have 30 minutes.
+/// Burst of a cloud's volume: a gp2 volume of EBS begins with 5.4 million I/Os for 3000 IOPS;
+/// instances of EC2 that burst and disks of Azure have 30 minutes.
 const CLOUDS_S: f64 = 1800.0;
 /// Makers of machines, by their firmware, in whose clouds disks have such credits.
 const CLOUDS: [&str; 2] = ["Amazon EC2", "Microsoft Corporation"];
@@ -28,7 +28,7 @@ struct Machine {
 }
 
 impl Witness {
-    /// Of each volume.
+    /// The source for each volume.
     pub(super) fn lenders(&self) -> Vec<Lender> {
         let machine = Machine { is_guest: os::cpu::is_guest(), maker: os::cpu::maker() };
         self.volumes.iter().map(|seen| seen.lender(&machine)).collect()
@@ -71,7 +71,7 @@ fn of_file(name: &str, file: &FileGround, machine: &Machine) -> Lender {
     }
 }
 
-/// Whose disk a device is, and how long its credits last, if it may have any.
+/// Finds the provider of a disk, and how long its credits last, if it may have any.
 fn of_device(device: &Device, machine: &Machine) -> Option<(&'static str, f64)> {
     let model = device.product().unwrap_or_default();
     match () {

@@ -37,7 +37,7 @@ pub(crate) struct Moment {
     pub(super) paces: Vec<Pace>,
     /// Likewise.
     pub(super) rests: Vec<Rest>,
-    /// What the disks that are written count themselves.
+    /// Counters of the disks that are written.
     pub(super) media: Media,
     /// Uptime, and our clock at the same time.
     pub(super) clocks: Option<[Nanos; 2]>,
@@ -122,7 +122,7 @@ fn clocks() -> Option<[Nanos; 2]> {
 const APART_MOST: f64 = 0.1;
 
 impl Moment {
-    /// How far the window of so many seconds from `start` and the two readings of devices lie
+    /// How far the window of the given seconds from `start` and the two readings of devices lie
     /// apart, as a share of the window.
     pub(super) fn apart(&self, after: &Moment, start: Nanos, seconds: f64) -> f64 {
         let end = Nanos(start.0 + (seconds * 1e9) as u64);
@@ -167,7 +167,7 @@ pub(super) struct Glanced {
     pub(super) limits: Vec<IoLimit>,
     /// The least CPU quota that was there within the window.
     pub(super) quota: Option<CpuQuota>,
-    /// What disks count, from the middle of the window.
+    /// Counters of disks, from the middle of the window.
     pub(super) media: Option<Media>,
     /// Segments of each connection as they were seen last: workers close theirs as the window ends.
     segments: BTreeMap<u64, Segments>,

@@ -66,7 +66,7 @@ impl Witness {
     }
 }
 
-/// What a CPU did between two moments. States are the same at both, unless drivers changed.
+/// Idle states of a CPU between two moments. Both have the same states, unless drivers changed.
 fn over_window(cpu: usize, before: &Rest, after: &Rest) -> Rested {
     let both = before.states.as_ref().zip(after.states.as_ref());
     let same = both.filter(|(then, now)| then.len() == now.len());

@@ -11,7 +11,7 @@ use stats::verdict::{self, Sectors, common_unit};
 use super::Witness;
 use super::seen::Seen;
 
-/// Every write of these workloads begins at a multiple of so many bytes of the volume, and is a
+/// Every write of these workloads begins at a multiple of this number of bytes, and is a
 /// multiple of it long; `None` where a trace says where they go. 0 of workloads that write nothing.
 pub(super) fn unit<'a>(
     workloads: impl Iterator<Item = &'a Workload>,

@@ -30,9 +30,9 @@ pub(super) struct Seen {
     /// Workers trim or zero blocks that workers read.
     pub(super) clears: bool,
     pub(super) asked: Asked,
-    /// What places and lengths of writes are multiples of; `None` where that is not known.
+    /// Common divisor of offsets and sizes of writes; `None` if unknown.
     pub(super) unit_bytes: Option<u64>,
-    /// How it is written; `None` where a trace says so, or nothing is.
+    /// How the volume is written; `None` if a trace decides, or nothing is written.
     pub(super) writes: Option<Writes>,
     /// A job leaves its disks idle for long enough to nap.
     pub(super) pauses: bool,

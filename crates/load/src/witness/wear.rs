@@ -1,4 +1,4 @@
-//! What disks that are written count themselves: how much of it went to their media.
+//! Write amplification, by the counters of the disks: how much of the writes went to their media.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use stats::verdict::Amplified;
 
 use super::seen::Seen;
 
-/// Of each disk the bytes that it was sent, and those that it wrote to its media.
+/// Bytes that each disk received, and bytes that it wrote to its media.
 pub(super) type Media = BTreeMap<String, [u64; 2]>;
 
 /// The counts now, of the disks that tell.

@@ -27,8 +27,8 @@ pub struct NbdExport {
     pub memory: Option<Memory>,
     /// Tells clients that come back whether the volatile cache is the one that they left.
     pub instance: Option<Instance>,
-    /// Which parts of the volume are holes, if that is known: clients may then select the metadata
-    /// context `base:allocation`.
+    /// Holes of the volume, if they are known: clients may then select the metadata context
+    /// `base:allocation`.
     pub extents: Option<Arc<dyn Extents>>,
 }
 

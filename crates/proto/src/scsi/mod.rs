@@ -55,7 +55,7 @@ pub struct Unit {
     pub instance: Option<Instance>,
     /// The backing store.
     pub backing: Backing,
-    /// Which parts of the volume are holes, if that is known.
+    /// Holes of the volume, if they are known.
     pub extents: Option<Arc<dyn Extents>>,
 }
 

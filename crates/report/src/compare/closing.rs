@@ -22,7 +22,7 @@ const PAIRS_SHOWN: usize = 4;
 /// Two sides and the runs behind them, at least one of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Both<'a> {
-    /// What they come to.
+    /// Result of the comparison.
     pub comparison: &'a Comparison,
     /// Runs of the first side.
     pub a: &'a [RunResult],
@@ -110,7 +110,7 @@ fn write_many(
     if let Some(worst) = worst {
         writeln!(out, "{:LABEL$}{}", "class", classes(worst))?;
     }
-    // Those that changed most come first.
+    // Largest change first.
     let mut told: Vec<(&Both<'_>, &Figure)> = rates().collect();
     let distance = |rate: &Figure| rate.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     let is_sure = |rate: &Figure| matches!(rate.verdict, Change::Higher | Change::Lower);
@@ -131,7 +131,7 @@ fn rate(comparison: &Comparison) -> Option<&Figure> {
     comparison.figures.iter().find(|figure| figure.name == "IOPS")
 }
 
-/// What forbids the comparison, or else what it may come from beside what was compared.
+/// Reasons against the comparison, or else other possible causes of a difference.
 fn trouble(comparison: &Comparison, paint: Paint) -> Vec<String> {
     if let Some(first) = comparison.invalid.first() {
         return vec![paint.red(&format!("NOT COMPARABLE, {first}"))];

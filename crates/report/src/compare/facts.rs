@@ -37,11 +37,24 @@ pub(super) fn of_side(runs: &[RunResult]) -> Vec<(&'static str, String)> {
         ("memory", figure::size(host.memory_bytes)),
         ("kernel", host.kernel.clone()),
         ("hypervisor", host.hypervisor.clone().unwrap_or_else(|| "none".to_owned())),
-        ("cores of workers", format!("{:?}", run.placement.initiator)),
+        ("cores of workers", cores(run)),
         ("version", format!("{} {}", run.tool.version, run.tool.git.as_deref().unwrap_or(""))),
         ("how I/Os ended", ended(runs)),
         ("whole run", run.partial.clone().unwrap_or_else(|| "yes".to_owned())),
     ]
+}
+
+/// CPUs of the workers; their number alone, if the program chose them among the idle ones: the same
+/// command may then use others.
+fn cores(run: &RunResult) -> String {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let groups = list(&run.spec["steps"]).into_iter().flat_map(|step| list(&step["groups"]));
+    let are_chosen = groups.into_iter().any(|group| !list(&group["cores"]).is_empty());
+    let cores = &run.placement.initiator;
+    match are_chosen || run.job.loopback {
+        true => format!("{cores:?}"),
+        false => cores.len().to_string(),
+    }
 }
 
 /// Classes of two sides where they differ, each with what speaks most against the runs that
@@ -124,4 +137,26 @@ pub(super) fn of_hosts(a: &RunResult, b: &RunResult) -> Vec<Difference> {
         b: said(b.get(name)),
     };
     differ.map(difference).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use serde_json::json;
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn cores_are_counted_unless_somebody_chose_them() {
+        let mut run = sample::race();
+        run.job.loopback = false;
+        run.placement.initiator = vec![1];
+        run.spec = json!({ "steps": [{ "groups": [{ "volumes": ["ram:1m"] }] }] });
+        assert_eq!(cores(&run), "1");
+        run.spec["steps"][0]["groups"][0]["cores"] = json!([1]);
+        assert_eq!(cores(&run), "[1]");
+        run.spec = json!({});
+        run.job.loopback = true;
+        assert_eq!(cores(&run), "[1]");
+    }
 }

@@ -109,7 +109,7 @@ pub(crate) fn in_words(figure: &Figure) -> String {
     format!("{a} → {b} {}, {change}{range}: {word}", figure.name)
 }
 
-/// The cells of a figure in a table: name, both sides, the change, its interval, what it comes to.
+/// The cells of a figure in a table: name, both sides, the change, its interval, the verdict.
 pub(crate) fn row(figure: &Figure) -> Vec<String> {
     let range =
         figure.ratio_range.map(|[low, high]| format!("{} to {}", percent(low), percent(high)));
@@ -145,7 +145,7 @@ pub(super) fn words(figure: &Figure) -> String {
     match (figure.verdict, seen) {
         (Change::Higher, _) => "higher".to_owned(),
         (Change::Lower, _) => "lower".to_owned(),
-        (Change::NotToldApart, _) => "not told apart among so many figures".to_owned(),
+        (Change::NotToldApart, _) => "not told apart among this many figures".to_owned(),
         (Change::Unchanged, Some(seen)) => format!("unchanged; from {seen} on it would show"),
         (Change::Unchanged, None) => "unchanged".to_owned(),
         (Change::CannotTell, _) if figure.a.at_least || figure.b.at_least => {

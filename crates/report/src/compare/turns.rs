@@ -22,7 +22,7 @@ pub enum Turns {
 }
 
 impl Turns {
-    /// Says what the intervals of so many runs rest on.
+    /// Says which data the intervals of this number of runs are from.
     pub(super) fn words(self, a: usize, b: usize) -> Vec<String> {
         let runs = format!("{a} and {b} runs");
         let of = |how: &str| format!("{runs}{how}: geometric means, 95 % intervals of their ratio");

@@ -12,18 +12,18 @@ use crate::page::{Content, Judged, Page, Section, Table};
 use crate::reason;
 use crate::style::Paint;
 
-/// What stands beside the pairs of a comparison.
+/// The parts of a comparison other than its pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct Around<'a> {
     /// Folders of both sides.
     pub names: [&'a str; 2],
-    /// What the figures of all pairs came to.
+    /// Figures of all pairs.
     pub figures: Figures,
-    /// What stands on one side only.
+    /// Runs that one side has alone.
     pub alone: &'a [String],
-    /// What the journals of both sides say, a line each.
+    /// Lines about the journals of both sides.
     pub journals: &'a [String],
-    /// What bounds came to.
+    /// Bounds with their verdicts.
     pub bounds: &'a [Bound],
 }
 

@@ -1,4 +1,4 @@
-//! Of what a page's figures are: a chart that is taken out of its page names volumes and host.
+//! Subject of a page's figures: a chart that is taken out of its page names volumes and host.
 
 use std::collections::BTreeSet;
 

@@ -67,7 +67,7 @@ impl Read {
         self.numbers(name).iter().sum()
     }
 
-    /// Of rates over each row's length.
+    /// Sum of rates times the length of each row.
     fn total(&self, rate: &str) -> f64 {
         let seconds = self.numbers("seconds");
         self.numbers(rate).iter().zip(seconds).map(|(rate, seconds)| rate * seconds).sum()
@@ -121,7 +121,7 @@ proptest! {
         let mut result = all.clone().nth(which % all.count()).unwrap().clone();
         result.origin = [Origin::Measured, Origin::Emulated, Origin::Simulated][origin];
         adds_up(&result);
-        // As it is read back from its document.
+        // The result as it is read from its document.
         let text = serde_json::to_string(&result).unwrap();
         adds_up(&serde_json::from_str(&text).unwrap());
     }

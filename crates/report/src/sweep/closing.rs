@@ -28,7 +28,7 @@ pub fn closing(sweep: &SweepResult, paint: Paint) -> Painted {
 
 fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     writeln!(out)?;
-    // What was searched for is the number.
+    // The number is the one that was searched for.
     for found in &sweep.found {
         writeln!(out, "{}", paint.bold(&search(sweep, found)))?;
     }

@@ -71,7 +71,7 @@ impl Out {
             let (bucket, mut seen) = (format!("{HISTOGRAM}_bucket"), 0);
             for (edge_ns, count) in EDGES_NS.iter().zip(of.buckets) {
                 seen += count;
-                // As a float in either form, so that both have the same label.
+                // A float in either form, so that both have the same label.
                 let edge = format!("{:?}", *edge_ns as f64 / 1e9);
                 self.line(&bucket, &[("direction", name), ("le", &edge)], seen as f64);
             }

@@ -16,7 +16,7 @@ pub(super) const LOGIN: Nanos = Nanos::from_secs(3);
 /// A connection that asks about ranges, one question after the other.
 pub(super) struct Asking<E> {
     end: E,
-    /// What is still to be asked: offset and length.
+    /// Ranges that are not yet requested: offset and length.
     ranges: VecDeque<(u64, u64)>,
     sum: Allocation,
     waits: bool,
@@ -174,7 +174,7 @@ mod test {
         Some(Allocation { bytes, holes, zeroes: 0 })
     }
 
-    /// The questions and the result of ranges, at times of so many milliseconds.
+    /// The questions and the result of ranges, at times in milliseconds.
     fn run(
         ranges: &[(u64, u64)],
         answers: &[Option<Allocation>],

@@ -186,7 +186,7 @@ impl Referee {
             let (begun, at) = rule.windows(now.since(began));
             let begun = rule.count.map_or(begun, |count| begun.min(count));
             if state.strikes < begun {
-                // Of several late cuts the first one has lost everything.
+                // The first of several late cuts has lost everything.
                 state.strikes = begun;
                 self.cache.cut(rule.cut());
             }

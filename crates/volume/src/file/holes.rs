@@ -23,7 +23,7 @@ impl Extents for Holes {
 }
 
 /// The first extent of whole blocks, where `next_data` says where the first data of a range are.
-/// What cannot be found out is data.
+/// A range that cannot be examined is data.
 fn first(
     offset: u64,
     len: u64,

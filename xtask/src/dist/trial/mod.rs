@@ -1,20 +1,22 @@
-//! Tries packages: installed, used and removed in a root that has nothing but a small Debian, and
-//! the static program in one that has nothing at all.
+//! Tries packages: installed, used and removed in a root that has nothing but a small Debian; the
+//! static program in a root that has nothing at all; and the container image.
 
+mod container;
 mod empty;
 mod root;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
 use super::tool;
 use crate::process;
 use crate::say::say;
 use root::Root;
 
-/// What uses an installed package, in the root.
+/// Script that uses an installed package, in the root.
 const USE: &str = include_str!("use.sh");
 
 /// Why packages cannot be made and tried on this machine; `None` if they can.
@@ -34,39 +36,59 @@ pub fn missing() -> Option<String> {
     (!missing.is_empty()).then_some(remedy)
 }
 
+/// Makes the clean root, unless there is one.
+pub fn prepare() -> Result<()> {
+    Root::provide()?.keep()
+}
+
 /// Tries all packages of a folder. True if nothing fails.
 pub fn all(folder: &Path) -> Result<bool> {
     if let Some(missing) = missing() {
         say!("packages were not tried: {missing}");
         return Ok(false);
     }
-    let root = Root::provide()?;
-    let steps = [
-        ("deb", debian(&root, folder)),
-        ("rpm", rpm(&root, folder)),
-        ("static", empty::run(folder)),
-    ];
+    let (deb, rpm) = (find(folder, ".deb")?, find(folder, ".rpm")?);
+    let fixed = find(folder, "-static.tar.gz")?;
+    ensure!(
+        deb.is_some() || rpm.is_some() || fixed.is_some(),
+        "nothing to try in {}",
+        folder.display()
+    );
     let mut good = true;
-    for (name, done) in steps {
-        match done {
-            Ok(words) => say!("{name}: {words}"),
-            Err(error) => {
-                good = false;
-                say!("{name}: FAILED: {error:#}");
-            }
+    if deb.is_some() || rpm.is_some() {
+        let root = Root::provide()?;
+        good &= said("deb", deb, |package| debian(&root, package));
+        good &= said("rpm", rpm, |package| redhat(&root, package));
+        if good {
+            root.keep()?;
         }
     }
-    if good {
-        root.keep()?;
-    }
+    good &= said("static", fixed, empty::run);
+    good &= said("container", find(folder, "-oci.tar")?, container::run);
     Ok(good)
 }
 
+/// Tries a package and prints the outcome. True unless the package fails.
+fn said(name: &str, package: Option<PathBuf>, work: impl FnOnce(&Path) -> Result<String>) -> bool {
+    let Some(package) = package else {
+        say!("{name}: none was made");
+        return true;
+    };
+    let began = Instant::now();
+    match work(&package) {
+        Ok(words) => say!("{name}: {words} ({:.1} s)", began.elapsed().as_secs_f64()),
+        Err(error) => {
+            say!("{name}: FAILED: {error:#}");
+            return false;
+        }
+    }
+    true
+}
+
 /// Installs the Debian package, uses it, and purges it.
-fn debian(root: &Root, folder: &Path) -> Result<String> {
-    let package = find(folder, ".deb")?.context("there is no .deb")?;
+fn debian(root: &Root, package: &Path) -> Result<String> {
     let before = root.paths()?;
-    root.copy(&package, "tmp/drumfire.deb")?;
+    root.copy(package, "tmp/drumfire.deb")?;
     root.run("dpkg --install /tmp/drumfire.deb && rm /tmp/drumfire.deb")?;
     let between = root.paths()?;
     let installed = between.difference(&before).count();
@@ -77,16 +99,15 @@ fn debian(root: &Root, folder: &Path) -> Result<String> {
 }
 
 /// Installs the RPM package, starts the program, and erases it.
-fn rpm(root: &Root, folder: &Path) -> Result<String> {
-    let package = find(folder, ".rpm")?.context("there is no .rpm")?;
+fn redhat(root: &Root, package: &Path) -> Result<String> {
     let before = root.paths()?;
     let rpm = || {
         let mut command = Command::new("rpm");
-        // What it needs is known to dpkg only.
+        // Only dpkg knows the libraries of the root.
         command.arg("--root").arg(root.path()).args(["--dbpath", "/tmp/rpm", "--nodeps"]);
         command
     };
-    tool(rpm().arg("--install").arg(&package))?;
+    tool(rpm().arg("--install").arg(package))?;
     let said = root.run("drumfire --version && drumfire completions bash | grep -q complete")?;
     tool(rpm().args(["--erase", "drumfire"]))?;
     root.run("rm -rf /tmp/rpm")?;

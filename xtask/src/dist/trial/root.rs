@@ -11,9 +11,9 @@ use super::super::tool;
 use crate::say::say;
 use crate::target_folder;
 
-/// What is there more than the essential packages.
+/// Packages besides the essential ones.
 const MORE: &str = "bash-completion,man-db";
-/// What installing and removing any package changes.
+/// Paths that change whenever a package is installed or removed.
 const CHANGING: &[&str] =
     &["var/cache/", "var/lib/dpkg/", "var/log/", "tmp/", "run/", "var/lib/systemd/"];
 
@@ -41,7 +41,7 @@ impl Root {
         Ok(Root { path, clean })
     }
 
-    /// Its path on this machine.
+    /// Path on this machine.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -75,7 +75,7 @@ impl Root {
         let found = tool(Command::new("find").arg(&self.path).args(["-xdev", "-printf", "%P\n"]))?;
         let lasts = |path: &&str| !CHANGING.iter().any(|start| path.starts_with(start));
         let mut paths: BTreeSet<String> = found.lines().filter(lasts).map(str::to_owned).collect();
-        // What dpkg and its helpers keep of each package has the package's name.
+        // Records of dpkg and its helpers have the package's name.
         let kept = |path: &&str| path.contains("drumfire");
         paths.extend(found.lines().filter(kept).map(str::to_owned));
         Ok(paths)

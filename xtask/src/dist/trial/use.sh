@@ -9,7 +9,8 @@ export HOME="$folder" TERM=dumb
 
 drumfire --version
 
-$as_nobody drumfire race --seconds 1 --ramp 1 >race 2>&1 || fail "race:" race
+# One target: the memory of ten is for a machine of its own.
+$as_nobody drumfire race --targets 1 --seconds 1 --ramp 1 >race 2>&1 || fail "race:" race
 grep -q IOPS race || fail "race printed no rate:" race
 
 # What the service manager would do, without it.
@@ -36,10 +37,11 @@ bash -c '
 [ -s /usr/share/zsh/vendor-completions/_drumfire ] || fail "no completion of zsh"
 [ -s /usr/share/fish/vendor_completions.d/drumfire.fish ] || fail "no completion of fish"
 
-man drumfire-run >page 2>&1 || fail "man drumfire-run:" page
+# Not as root, whose pages man saves in its cache.
+$as_nobody man drumfire-run >page 2>&1 || fail "man drumfire-run:" page
 grep -q EXAMPLES page || fail "the page has no examples:" page
 [ -s /usr/share/doc/drumfire/copyright ] || fail "no copyright"
 
-head -n 1 race
+grep -m 1 'IOPS measured' race
 cd /
 rm -rf "$folder"

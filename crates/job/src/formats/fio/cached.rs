@@ -23,7 +23,7 @@ pub(super) fn cache(converter: &mut Converter<'_>, job: &FioJob) -> Cache {
         (Hint::Random, _) | (Hint::ByMix, true) => Expect::Random,
         (Hint::Sequential, _) | (Hint::ByMix, false) => Expect::Sequential,
     };
-    // As in fio, nothing is invalidated if something was to be read.
+    // Nothing is invalidated if something was to be read, as in fio.
     let drop = settings.invalidate && !settings.before.read;
     Cache { drop, read: settings.before.read && reads_before(converter, job), expect }
 }

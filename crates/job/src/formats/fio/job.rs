@@ -115,7 +115,7 @@ fn take(
     settings: &mut Settings,
     surroundings: &Surroundings<'_>,
 ) -> Result<(), FormatError> {
-    // As in fio, `kb_base` applies first in a file, and in order on a command line.
+    // `kb_base` applies first in a file, and in order on a command line, as in fio.
     let first = |line: &&Setting| line.key == "kb_base" && *line.at.file != *COMMAND_LINE;
     for line in lines.iter().filter(first) {
         option::apply(line, settings, surroundings)?;

@@ -80,7 +80,7 @@ fn take(converter: &mut Converter<'_>, job: &FioJob, storage: Storage) -> bool {
         true => data::buffers(converter, job, Some(bytes)),
         false => Content::default(),
     };
-    // As in fio, the length is that of the largest write.
+    // Writes have the size of the largest one, as in fio.
     let most = u32::try_from(lengths::most(settings)).ok();
     let write_bytes = most.filter(|bytes| content.pattern.is_some() && *bytes <= WRITE_MAX_BYTES);
     let made = converter.made.entry(path.clone()).or_default();

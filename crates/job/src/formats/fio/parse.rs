@@ -116,7 +116,7 @@ fn size_split(text: &str, kb: KbBase) -> Result<Vec<(u64, f64)>, String> {
     let each = rest / open.max(1) as f64;
     let shares = split.into_iter().map(|(size, share)| (size, share.map_or(each, f64::from)));
     let mut shares: Vec<(u64, f64)> = shares.collect();
-    // As in fio, the rest of the shares goes to the size with the largest one.
+    // The rest of the shares goes to the size with the largest one, as in fio.
     let largest = shares.iter_mut().max_by(|(_, one), (_, other)| one.total_cmp(other));
     if let (0, Some((_, share))) = (open, largest) {
         *share += rest;

@@ -55,7 +55,7 @@ pub(super) enum Question {
     Reset,
     /// TEST UNIT READY, for the attentions that the reset has established.
     Settled,
-    /// Which blocks are holes: the first one, and how many.
+    /// A range of blocks without storage: the first one, and how many.
     Allocation(u64, u64),
 }
 

@@ -105,7 +105,7 @@ fn shares_come_before_ranges_before_a_length() {
     let note = reading.notes_of(Treatment::Ignored).next().unwrap();
     assert!(note.text == "blocksize=4k" && note.why.contains("overrides bs"), "{note:?}");
     let both = of("[a]\nbsrange=8k-16k\nbssplit=4k/100\nfilename=/dev/x\n");
-    // As in fio, only the shares count after a range, and before one that leaves them unchanged.
+    // Only the shares count after a range, and before one that leaves them unchanged, as in fio.
     assert_eq!(both.job.unwrap().steps[0].groups[0].workload.access.lines[0].size_bytes, 4096);
     assert_eq!(sizes("bssplit=1k/50:2k/50\nbsrange=512-1m"), [1024, 2048]);
     let cut = of("[a]\nbssplit=4k/100\nbsrange=8k-16k\nfilename=/dev/x\n");
