@@ -210,8 +210,13 @@ fn run(
     let handover = &*seat.handover;
     let mut ready = Vec::with_capacity(1024);
     while handover.commanded() == Directive::Wait {
+        let starts_at = handover.starts_at();
+        if starts_at.is_some_and(|at| core.now() >= at) {
+            break;
+        }
         step_all(core, workers, Order::Drain);
-        core.turn(Some(core.now() + Nanos::from_millis(20)), &mut ready)?;
+        let soon = core.now() + Nanos::from_millis(20);
+        core.turn(Some(starts_at.map_or(soon, |at| at.min(soon))), &mut ready)?;
         ready.clear();
     }
     let now = core.now();
@@ -229,7 +234,8 @@ fn run(
     loop {
         let order = match handover.commanded() {
             Directive::Fill => Order::Fill,
-            Directive::Run => Order::Run,
+            // At the planned instant workers start before the command reaches them.
+            Directive::Run | Directive::Wait => Order::Run,
             _ => break,
         };
         if order == Order::Run && !started {

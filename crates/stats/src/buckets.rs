@@ -82,7 +82,7 @@ impl Buckets {
 }
 
 /// Returns the width in nanoseconds of the bucket that begins at `from_ns`.
-fn width_ns(from_ns: u64) -> u64 {
+pub(crate) fn width_ns(from_ns: u64) -> u64 {
     let exact = u32::from(GROUPING_POWER) + 1;
     let bits = 64 - from_ns.leading_zeros();
     1 << bits.saturating_sub(exact)
