@@ -70,11 +70,8 @@ fn three_hosts_are_one_measurement() {
     }
     let parts: Vec<Value> =
         names.iter().map(|name| json(&folder.path().join(format!("{name}.json")))).collect();
-    let merged = drumfire.run(
-        folder.path(),
-        "merge a.json b.json c --json --out merged --expect 3",
-        LIMIT,
-    );
+    let merged =
+        drumfire.run(folder.path(), "merge a.json b.json c --json --out merged --expect 3", LIMIT);
     assert_eq!(merged.code, Some(0), "{merged:?}");
     let merged = merged.json();
     let sum = |path: &str| -> u64 {
@@ -87,9 +84,11 @@ fn three_hosts_are_one_measurement() {
         *own.entry(from).or_default() += count;
     }
     assert_eq!(counts(&merged), own);
-    let ends = |of: &str| parts.iter().map(|part| part["totals"]["latency_ns"][of].as_u64().unwrap());
-    assert_eq!(merged["totals"]["latency_ns"]["min"], ends("min").min().unwrap());
-    assert_eq!(merged["totals"]["latency_ns"]["max"], ends("max").max().unwrap());
+    let ends = |of: &str| -> Vec<u64> {
+        parts.iter().map(|part| part["totals"]["latency_ns"][of].as_u64().unwrap()).collect()
+    };
+    assert_eq!(merged["totals"]["latency_ns"]["min"], *ends("min").iter().min().unwrap());
+    assert_eq!(merged["totals"]["latency_ns"]["max"], *ends("max").iter().max().unwrap());
     // Three times 2,000 I/Os a second.
     let rate = merged["totals"]["iops"].as_f64().unwrap();
     assert!((rate / 6000.0 - 1.0).abs() < 0.05, "{rate}");
@@ -142,7 +141,10 @@ fn what_does_not_belong_together_is_refused() {
     for name in ["cut.json", "empty.json", "more.json", "nan.json", "deep.json"] {
         refused(&format!("{name} b.json"), name);
     }
-    assert_eq!(drumfire.run(folder.path(), "run ram:1m --seconds 1 --ramp 0 --out d", LIMIT).code, Some(0));
+    assert_eq!(
+        drumfire.run(folder.path(), "run ram:1m --seconds 1 --ramp 0 --out d", LIMIT).code,
+        Some(0)
+    );
     refused("a.json d", "made without --part");
     // A file that claims to be long is not read.
     let huge = fs::File::create(folder.path().join("huge.json")).unwrap();
@@ -154,7 +156,10 @@ fn what_does_not_belong_together_is_refused() {
     let apart = merge("a.json late.json --strict --json");
     assert_eq!(apart.code, Some(3), "{}", apart.stderr);
     let apart = apart.json();
-    assert_eq!((&apart["class"], &check(&apart, "M01")["verdict"]), (&"invalid".into(), &"fail".into()));
+    assert_eq!(
+        (&apart["class"], &check(&apart, "M01")["verdict"]),
+        (&"invalid".into(), &"fail".into())
+    );
     assert!(check(&apart, "M01")["because"].as_str().unwrap().contains("late began last"));
 }
 
@@ -163,9 +168,9 @@ fn times_are_refused_with_what_to_do() {
     let Some(drumfire) = Drumfire::find() else { return };
     let folder = Folder::new();
     for (flags, why) in [
-        ("--start-at 2020-01-01T00:00:00Z", "past, now is"),
+        ("--start-at 2020-01-01T00:00:00Z", "is past, now is"),
         ("--start-at soon", "is no time"),
-        ("--start-at +1s --ramp 5", "the ramp before it takes 5 s: give a later time"),
+        ("--start-at +1s --ramp 5", "the ramp before it takes 5.00 s: give a later time"),
         ("--start-at 1764500000000", "days ahead"),
         ("--start-at +30s --host x", "--part"),
         ("--part none/a.json", "none"),
@@ -199,7 +204,10 @@ fn a_killed_host_leaves_its_seconds() {
     assert_eq!(merged.code, Some(6), "{merged:?}");
     let merged = merged.json();
     let partial = merged["partial"].as_str().unwrap();
-    assert!(partial.contains("1 of 3 host is lost") && partial.contains("b: cut off"), "{partial}");
+    assert!(
+        partial.contains("1 of 3 hosts is lost") && partial.contains("b: cut off"),
+        "{partial}"
+    );
     let hosts = merged["hosts"].as_array().unwrap();
     let seconds = |at: usize| hosts[at]["seconds"].as_f64().unwrap();
     assert!(seconds(0) > 9.9 && (4.9..9.9).contains(&seconds(1)), "{hosts:?}");
@@ -238,4 +246,42 @@ fn hosts_with_names_of_their_own_need_no_flag() {
         merged["hosts"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["node1", "node2"]);
     assert_eq!(check(&merged, "M01")["verdict"], "pass", "{}", check(&merged, "M01"));
+}
+
+/// A thousand hosts: the part of one, with names, machines and seeds of a thousand.
+#[test]
+fn a_thousand_hosts_take_little_memory() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let Some(python) = require("python3") else { return };
+    let folder = Folder::new();
+    let args = args("h", ahead(3.0), "--seconds 3");
+    assert_eq!(drumfire.run(folder.path(), &args, LIMIT).code, Some(0));
+    let part = json(&folder.path().join("h.json"));
+    fs::create_dir(folder.path().join("parts")).unwrap();
+    for number in 0..1000_u64 {
+        let mut part = part.clone();
+        part["part"]["host"] = format!("node{number:04}").into();
+        part["part"]["machine"] = format!("machine {number}").into();
+        part["seed"] = number.into();
+        // As of a run that was killed, which has none.
+        part.as_object_mut().unwrap().remove("digest");
+        fs::write(folder.path().join(format!("parts/{number}.json")), part.to_string()).unwrap();
+    }
+    // The most memory that the program had, in KiB.
+    let script = "import glob, resource, subprocess, sys\n\
+        done = subprocess.run([sys.argv[1], 'merge', *glob.glob('parts/*.json'), '--expect', '1000',\n\
+            '--out', 'merged'], stdout=subprocess.DEVNULL)\n\
+        print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n";
+    let mut measured = Command::new(python);
+    measured.args(["-c", script]).arg(drumfire.path()).current_dir(folder.path());
+    let measured = run(&mut measured, 5 * LIMIT);
+    let (code, kib) =
+        measured.stdout.trim().split_once(' ').unwrap_or_else(|| panic!("{measured:?}"));
+    assert_eq!(code, "0", "{measured:?}");
+    assert!(kib.parse::<u64>().unwrap() < 200 * 1024, "{kib} KiB");
+    let merged = json(&folder.path().join("merged/result.json"));
+    assert_eq!(merged["hosts"].as_array().unwrap().len(), 1000);
+    let ios = part["totals"]["ios"].as_u64().unwrap();
+    assert_eq!(merged["totals"]["ios"], 1000 * ios);
+    assert_eq!(merged["totals"]["latency_ns"]["p50"], part["totals"]["latency_ns"]["p50"]);
 }

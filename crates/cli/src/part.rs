@@ -16,6 +16,7 @@ use crate::bench::Maker;
 use crate::exit::{UsageError, of_file};
 use crate::{folder, output, show, typed};
 
+const SECOND_NS: u64 = 1_000_000_000;
 /// Furthest start: a time in milliseconds instead of seconds is further ahead.
 const AHEAD_MAX_S: f64 = 30.0 * 86_400.0;
 /// Beginning after the planned instant that is told as a mistake of the plan, in nanoseconds.
@@ -52,10 +53,10 @@ impl FromStr for StartAt {
         let unix_ns = parsed(text, now_ns)?;
         let ahead_s = (i128::from(unix_ns) - i128::from(now_ns)) as f64 / 1e9;
         if ahead_s < 0.0 {
-            let such = at(now_ns.saturating_add(30_000_000_000));
-            let (past, now) = (figure_s(-ahead_s), at(now_ns));
+            let (now, such) = (at(now_ns / SECOND_NS * SECOND_NS), now_ns / SECOND_NS + 30);
             return Err(format!(
-                "'{text}' is {past} past, now is {now}: give a time ahead, such as +30s or {such}"
+                "'{text}' is past, now is {now}: give a time ahead, such as +30s, or {such} on all \
+                 hosts"
             ));
         }
         if ahead_s > AHEAD_MAX_S {
@@ -133,6 +134,14 @@ impl Part {
         Ok(Some(Signed { host, base_seed, file: self.part.clone(), start: self.start_at }))
     }
 
+    /// Refuses the flags beside `what`, which has no measured window of its own.
+    pub fn refuse(&self, what: &str) -> Result<(), UsageError> {
+        if self.start_at.is_none() && self.part.is_none() {
+            return Ok(());
+        }
+        Err(UsageError(format!("--start-at and --part are options of run, not of {what}")))
+    }
+
     fn check(&self, job: &JobSpec) -> Result<()> {
         if let Some(file) = &self.part {
             if job.steps.len() != 1 {
@@ -197,7 +206,7 @@ impl Signed {
         let word = if late_ns < 0 { "before" } else { "after" };
         let (skew, time) = (report::span(late_ns.unsigned_abs() as f64), at(start.unix_ns));
         let more = match late_ns > LATE_NS {
-            true => ": give a later --start-at, or fewer volumes to open",
+            true => ": the host was busy, or its volumes took until then to open",
             false => "",
         };
         output::note(format_args!("drumfire: start skew: began {skew} {word} {time}{more}"));
@@ -281,7 +290,7 @@ mod test {
     #[test]
     fn the_past_is_refused_with_what_to_do() {
         let past = "1764500000".parse::<StartAt>().unwrap_err();
-        assert!(past.contains(" past") && past.contains("such as +30s"), "{past}");
+        assert!(past.contains("is past") && past.contains("such as +30s"), "{past}");
         let far = "1764500000000".parse::<StartAt>().unwrap_err();
         assert!(far.contains("days ahead") && far.contains("Unix seconds"), "{far}");
         assert!("+1m".parse::<StartAt>().is_ok());

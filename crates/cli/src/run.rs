@@ -46,6 +46,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
         let signed = run.part.prepare(&mut job)?;
         return bench::go_as(&job, allowed, &run.drive, color, signed);
     }
+    run.part.refuse("--verify-only")?;
     let mut bench = Bench::new(allowed, job.steps.iter());
     let runs = job.steps.iter().map(|step| Ok(bench.prepare(&job, step)?.run));
     recheck::main(run, &runs.collect::<Result<Vec<_>>>()?)

@@ -125,7 +125,7 @@ mod test {
             ..CommonWindow::default()
         });
         let text = lines(&result);
-        assert!(text.contains("3 · together for 9.9 s (99.00 %) · start skew 20.0 µs"), "{text}");
+        assert!(text.contains("3 · together for 9.90 s (99.00 %) · start skew 20.0 µs"), "{text}");
         assert!(text.contains("slowest  c: 50 % of the median rate, its CPUs 99 % busy"), "{text}");
         assert_eq!(text.lines().filter(|line| line.contains("IOPS")).count(), 3);
         result.hosts[2].iops = 990.0;

@@ -67,7 +67,7 @@ fn sections_of_servers_merge_to_what_one_histogram_says() {
     let p50 = read.percentiles[0];
     assert!(p50.off_percent.unwrap() > 2000.0, "{p50:?}");
     let p99 = read.percentiles[1];
-    assert!(p99.off_percent.unwrap() < -40.0, "{p99:?}");
+    assert!(p99.off_percent.unwrap() > 200.0, "{p99:?}");
     let shown = painted("fio", 1, std::slice::from_ref(read), Paint::PLAIN);
     assert!(shown.as_str().contains("tool's own sum"), "{}", shown.as_str());
 }

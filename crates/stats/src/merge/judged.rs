@@ -144,8 +144,8 @@ pub(super) fn partial(hosts: &[Host], expected: Option<u32>) -> Option<String> {
     let cut: Vec<&Host> = hosts.iter().filter(|host| host.row.partial.is_some()).collect();
     let lost = (lost > 0).then(|| {
         let expected = hosts.len() + lost;
-        let is = if lost == 1 { "host is" } else { "hosts are" };
-        format!("{lost} of {expected} {is} lost: no part of theirs")
+        let is = if lost == 1 { "is" } else { "are" };
+        format!("{lost} of {expected} hosts {is} lost: no part of theirs")
     });
     let first = cut.first().map(|host| {
         let why = host.row.partial.as_deref().unwrap_or_default();
@@ -175,7 +175,8 @@ pub(super) fn warnings(hosts: &[Host], common: &CommonWindow) -> Vec<String> {
     let late: Vec<&str> = late.map(|host| &*host.row.name).collect();
     let late = (!late.is_empty()).then(|| {
         format!(
-            "{} began more than {} after the planned time: plan it further ahead",
+            "{} began more than {} after the planned time: the host was busy, or its volumes took \
+             until then to open",
             listed(late.iter().copied()),
             span(LATE_NS as u64)
         )
