@@ -1,5 +1,5 @@
-//! One measurement of several hosts without a protocol: `run --start-at --part`, then `merge`. Hosts
-//! are processes with a name each, or namespaces with a name and a network of their own.
+//! One measurement of several hosts without a protocol: `run --start-at --part`, then `merge`.
+//! Hosts are processes with a name each, or namespaces with a name and a network of their own.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -269,7 +269,8 @@ fn a_thousand_hosts_take_little_memory() {
     }
     // The most memory that the program had, in KiB.
     let script = "import glob, resource, subprocess, sys\n\
-        done = subprocess.run([sys.argv[1], 'merge', *glob.glob('parts/*.json'), '--expect', '1000',\n\
+        parts = glob.glob('parts/*.json')\n\
+        done = subprocess.run([sys.argv[1], 'merge', *parts, '--expect', '1000',\n\
             '--out', 'merged'], stdout=subprocess.DEVNULL)\n\
         print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)\n";
     let mut measured = Command::new(python);

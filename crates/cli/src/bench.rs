@@ -260,18 +260,8 @@ pub fn go_as(
     color: Color,
     signed: Option<Signed>,
 ) -> Result<Exit> {
-    show::check(drive)?;
-    let mut bench = Bench::new(allowed, job.steps.iter());
+    let mut bench = checked(job, allowed, drive)?;
     bench.signed = signed;
-    bench.watch = drive.watch.open()?;
-    bench.check(job)?;
-    drive.trace.iter().try_for_each(|traced| traced.check(job))?;
-    bench.traced = drive.trace.clone();
-    bench.cold_reads = !drive.no_cold_reads;
-    bench.logged = Maker::of(job)? != Maker::Simulate;
-    if bench.logged {
-        logs::check(job)?;
-    }
     let word = Maker::of(job)?.word();
     let new = |out: Option<&Path>| Folder::new(out, word, drive.replace);
     // Checks the folder before anything is created or measured.
@@ -326,6 +316,22 @@ pub fn go_as(
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
     let exit = exit.worse(thresholds::say(results.iter().flat_map(|result| &result.bounds)));
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
+}
+
+/// The bench of a job that is possible.
+fn checked(job: &JobSpec, allowed: Allowed, drive: &Drive) -> Result<Bench> {
+    show::check(drive)?;
+    let mut bench = Bench::new(allowed, job.steps.iter());
+    bench.watch = drive.watch.open()?;
+    bench.check(job)?;
+    drive.trace.iter().try_for_each(|traced| traced.check(job))?;
+    bench.traced = drive.trace.clone();
+    bench.cold_reads = !drive.no_cold_reads;
+    bench.logged = Maker::of(job)? != Maker::Simulate;
+    if bench.logged {
+        logs::check(job)?;
+    }
+    Ok(bench)
 }
 
 /// The volumes of a run, each once, with their names.

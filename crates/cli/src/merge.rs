@@ -29,7 +29,8 @@ use crate::{output, part, show};
     elbencho --lat --latpercent --lathisto"
 )]
 pub struct Args {
-    /// Parts that run --part wrote, or folders of such runs; or results of fio, spdk_nvme_perf or elbencho.
+    /// Parts that run --part wrote, or folders of such runs; or results of fio, spdk_nvme_perf or
+    /// elbencho.
     #[arg(required = true, value_name = "PART")]
     pub parts: Vec<PathBuf>,
     /// Number of hosts: with fewer parts the result is partial, and the exit code 6.

@@ -1,5 +1,5 @@
-//! `run --start-at TIME --part FILE`: a run as one of several hosts'. Any launcher starts it; `merge`
-//! makes one result of all parts.
+//! `run --start-at TIME --part FILE`: a run as one of several hosts'. Any launcher starts it;
+//! `merge` makes one result of all parts.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,8 +26,8 @@ const LATE_NS: i64 = 10_000_000;
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Part {
     /// Begin the measured window at this time of the wall clock: RFC 3339, Unix seconds, or +30s
-    /// from now. The ramp comes before it. Give all hosts one time, far enough ahead for all to open
-    /// their volumes.
+    /// from now. The ramp comes before it. Give all hosts one time, far enough ahead for all to
+    /// open their volumes.
     #[arg(long, value_name = "TIME")]
     pub start_at: Option<StartAt>,
     /// Write this host's part of a result to this file, for drumfire merge. Unless --seed is given,
@@ -221,8 +221,8 @@ impl Signed {
         })
     }
 
-    /// Writes the part of a run that goes on, so that a host that is lost leaves its seconds. A full
-    /// disk is reported at the end.
+    /// Writes the part of a run that goes on, so that a host that is lost leaves its seconds. A
+    /// full disk is reported at the end.
     pub fn keep_draft(&self, result: &mut RunResult) {
         self.sign(result);
         if let Some(file) = &self.file {

@@ -1,6 +1,6 @@
 //! What elbencho prints with `--lat --lathisto --latpercent`: a histogram for each phase, four
-//! buckets for each power of two microseconds, each called by its end. Its CSV and JSON files have no
-//! histograms.
+//! buckets for each power of two microseconds, each called by its end. Its CSV and JSON files have
+//! no histograms.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Results of fio: `--output-format=json+`, of one process or of a client with its servers, with any
-//! number of sections.
+//! Results of fio: `--output-format=json+`, of one process or of a client with its servers, with
+//! any number of sections.
 
 use std::collections::BTreeMap;
 

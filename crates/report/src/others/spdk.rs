@@ -1,6 +1,6 @@
 //! What `spdk_nvme_perf -LL` prints: a histogram for each namespace and core, in ranges of
-//! microseconds that depend on the rate of the host's clock. A range is called by its end, as in the
-//! percentiles of that program.
+//! microseconds that depend on the rate of the host's clock. A range is called by its end, as in
+//! the percentiles of that program.
 
 use std::collections::BTreeMap;
 

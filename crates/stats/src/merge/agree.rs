@@ -207,7 +207,11 @@ mod test {
         let spec = |seed: u64, volume: &str, depth: u32| {
             json!({ "seed": seed, "command": volume, "setup": { "cores": "0" }, "steps": [{
                 "seconds": 3.0,
-                "groups": [{ "volumes": [volume], "cores": [1], "workload": { "outstanding": depth } }],
+                "groups": [{
+                    "volumes": [volume],
+                    "cores": [1],
+                    "workload": { "outstanding": depth },
+                }],
             }] })
         };
         let of = |seed, volume, depth| settings(&spec(seed, volume, depth));

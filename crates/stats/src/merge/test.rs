@@ -167,15 +167,18 @@ proptest! {
         let mut turned = all.clone();
         turned.rotate_left(turn);
         let (one, other) = (merged(all).unwrap(), merged(turned).unwrap());
-        prop_assert_eq!((one.totals, one.intervals, one.spans), (other.totals, other.intervals, other.spans));
-        prop_assert_eq!((one.hosts, one.workers, one.checks), (other.hosts, other.workers, other.checks));
+        let text = |result: &RunResult| serde_json::to_string(result).unwrap();
+        prop_assert_eq!(one.totals, other.totals);
+        // All but the first part's own job and host.
+        let other = RunResult { spec: one.spec.clone(), job: one.job.clone(), ..other };
+        prop_assert_eq!(text(&one), text(&other));
     }
 
     /// Rows of all hosts are the sums of theirs.
     #[test]
     fn seconds_add_up(seed in any::<u64>(), hosts in 1_u64..9) {
         let parts: Vec<RunResult> =
-            (0..hosts).map(|n| part(n, &[drawn(seed ^ n, 300), drawn(seed ^ n ^ 77, 200)])).collect();
+            (0..hosts).map(|n| part(n, &[drawn(seed ^ n, 300), drawn(seed ^ n, 200)])).collect();
         let result = merged(parts.clone()).unwrap();
         prop_assert_eq!(result.intervals.len(), 2);
         for (at, row) in result.intervals.iter().enumerate() {
@@ -199,7 +202,7 @@ fn what_does_not_belong_together_is_refused() {
     let spoils: [(Spoil, &str); 17] = [
         (
             |r| r.spec["steps"][0]["groups"][0]["workload"]["outstanding"] = 4.into(),
-            "settings differ, steps.0.groups.0.workload.outstanding: 2 on host-0001, 4 on host-0002",
+            "steps.0.groups.0.workload.outstanding: 2 on host-0001, 4 on host-0002",
         ),
         (|r| r.spec["steps"][0]["groups"][0]["volumes"] = json!(["null:1g"]), "settings differ"),
         (|r| r.tool.version = "0.2.0".into(), "builds differ"),

@@ -34,7 +34,8 @@ pub(super) fn common(hosts: &[Host]) -> CommonWindow {
     }
 }
 
-/// The bound of the difference of any two clocks: the two largest errors. One machine has one clock.
+/// The bound of the difference of any two clocks: the two largest errors. One machine has one
+/// clock.
 fn clock_bound_ns(hosts: &[Host]) -> Option<u64> {
     let first = hosts.first()?;
     if !first.row.machine.is_empty()
