@@ -26,9 +26,9 @@ pub use self::judged::OVERLAP_PERCENT;
 
 /// Most hosts of a result.
 pub const HOSTS_MAX: usize = 8192;
-/// Most numbers that are kept of single workers, in histograms and rows: 64 MB. Beyond that a host
-/// is one row.
-const WORKER_NUMBERS_MAX: usize = 8 << 20;
+/// Most numbers that are kept of single workers, in histograms and rows: 10 MB of a document. Of
+/// more, only the rows of their hosts are kept.
+const WORKER_NUMBERS_MAX: usize = 1 << 18;
 /// Most rows of a part that are believed: a run has half as many.
 const ROWS_MAX: usize = 8192;
 
@@ -102,12 +102,13 @@ impl Merge {
             worker.name = format!("{}: {}", row.name, worker.name);
             self.numbers += numbers(worker);
         }
+        if self.numbers > WORKER_NUMBERS_MAX {
+            result.workers.clear();
+            self.hosts.iter_mut().for_each(|host| host.workers.clear());
+        }
         let (workers, checks) = (result.workers, result.checks);
         let warnings = result.warnings;
         self.hosts.push(Host { started_ns, ended_ns, row, workers, checks, warnings, costs });
-        if self.numbers > WORKER_NUMBERS_MAX {
-            self.hosts.iter_mut().for_each(Host::join_workers);
-        }
     }
 
     /// Makes the result of all hosts. With fewer than `expected` it is partial.
@@ -147,43 +148,6 @@ impl Merge {
         result.hosts = rows;
         result.workers = workers.into_iter().flatten().collect();
         Ok(result)
-    }
-}
-
-impl Host {
-    /// Merges the rows of the workers into one.
-    fn join_workers(&mut self) {
-        let [first, rest @ ..] = &mut self.workers[..] else { return };
-        if rest.is_empty() {
-            first.intervals = Default::default();
-            return;
-        }
-        let mut one = WorkerResult {
-            name: format!("{}: all {} workers", self.row.name, rest.len() + 1),
-            volume: format!("{} and others", first.volume),
-            ios: self.row.ios,
-            errors: self.row.errors,
-            seconds: self.row.seconds,
-            iops: self.row.iops,
-            bytes_per_second: self.row.bytes_per_second,
-            latency_ns: self.row.latency_ns,
-            ..WorkerResult::default()
-        };
-        for worker in &self.workers {
-            one.histograms.merge(&worker.histograms);
-            one.waiting.add(worker.waiting);
-            one.mean_outstanding += worker.mean_outstanding;
-            for (sum, more) in [
-                (&mut one.read, &worker.read),
-                (&mut one.write, &worker.write),
-                (&mut one.trim, &worker.trim),
-                (&mut one.flush, &worker.flush),
-            ] {
-                (sum.ios, sum.errors) = (sum.ios + more.ios, sum.errors + more.errors);
-                sum.bytes = sum.bytes.saturating_add(more.bytes);
-            }
-        }
-        self.workers = vec![one];
     }
 }
 

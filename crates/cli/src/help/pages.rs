@@ -199,7 +199,7 @@ pub const PAGES: &[Page] = &[
             ("Four hosts; one that is lost is told", "drumfire merge a b c d --expect 4"),
             ("Results of fio with histograms", "drumfire merge client1.json client2.json"),
         ],
-        brief: &["parts", "expect", "json", "out", "fail_if"],
+        brief: &["parts", "expect", "json", "out"],
     },
     Page {
         command: "plan",

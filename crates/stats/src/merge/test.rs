@@ -141,7 +141,8 @@ fn any_split_merges_to_what_one_process_counts() {
     let (mut collector, mut done) = (collector(), Interval::new());
     for seed in 0..1000_u64 {
         let mut state = seed;
-        let hosts = 1 + splitmix(&mut state) % 64;
+        let most = 1 << (splitmix(&mut state) % 7);
+        let hosts = 1 + splitmix(&mut state) % most;
         let count = (splitmix(&mut state) % 3000) as usize;
         let ios = drawn(seed, count);
         let mut split: Vec<Vec<Vec<Io>>> = vec![vec![Vec::new(); 2]; hosts as usize];
@@ -316,22 +317,21 @@ fn containers_of_one_machine_are_told() {
     assert_eq!(result.common_window.unwrap().clock_bound_ns, Some(0));
 }
 
-/// Of very many workers each host is one row, and the sums stay.
+/// Of very many workers only the rows of their hosts stay, whichever part has them.
 #[test]
-fn workers_of_many_are_one_row() {
-    let mut host = Host {
-        started_ns: 0,
-        ended_ns: 0,
-        row: host_row(&part(1, &[drawn(1, 500)])),
-        workers: [part(1, &[drawn(1, 500)]).workers, part(2, &[drawn(2, 500)]).workers].concat(),
-        checks: Vec::new(),
-        warnings: Vec::new(),
-        costs: costs::Costs::of(&part(1, &[])),
-    };
-    let mut sum = host.workers[0].histograms.clone();
-    sum.merge(&host.workers[1].histograms);
-    let bytes = host.workers[0].read.bytes + host.workers[1].read.bytes;
-    host.join_workers();
-    assert_eq!(host.workers.len(), 1);
-    assert_eq!((&host.workers[0].histograms, host.workers[0].read.bytes), (&sum, bytes));
+fn workers_of_many_are_left_out() {
+    let few = || (0..3).map(|number| part(number, &[drawn(number, 500)]));
+    let all = merged(few()).unwrap();
+    assert_eq!((all.workers.len(), &*all.workers[2].name), (3, "host-0002: manager 1 worker 1"));
+    for many in 0..3 {
+        let parts = (0..).zip(few()).map(|(number, mut part)| {
+            if number == many {
+                part.workers = vec![part.workers[0].clone(); 2000];
+            }
+            part
+        });
+        let result = merged(parts).unwrap();
+        assert_eq!((result.workers.len(), result.hosts.len()), (0, 3));
+        assert_eq!(result.totals, all.totals);
+    }
 }
