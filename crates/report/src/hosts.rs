@@ -12,7 +12,7 @@ const LABEL: usize = 9;
 /// Hosts that a table shows: of more, the slowest ones.
 const ROWS_MAX: usize = 16;
 /// Longest name that is shown whole.
-const NAME: usize = 20;
+const NAME: usize = 16;
 /// A host below this share of the median is named as slow.
 const SLOW: f64 = 0.9;
 
@@ -64,9 +64,10 @@ fn together(hosts: usize, window: &CommonWindow) -> String {
         None => "clocks not disciplined".to_owned(),
     };
     format!(
-        "{hosts} · together for {} ({:.2} %) · start skew {} · end skew {} · {bound}",
+        "{hosts} · together for {} ({:.2} %) · {bound}\n{:LABEL$}start skew {} · end skew {}",
         figure::seconds(window.seconds),
         window.overlap_percent,
+        "",
         figure::span(window.start_skew_ns as f64),
         figure::span(window.end_skew_ns as f64),
     )
@@ -125,7 +126,8 @@ mod test {
             ..CommonWindow::default()
         });
         let text = lines(&result);
-        assert!(text.contains("3 · together for 9.90 s (99.00 %) · start skew 20.0 µs"), "{text}");
+        assert!(text.contains("3 · together for 9.90 s (99.00 %) · one clock\n"), "{text}");
+        assert!(text.contains("start skew 20.0 µs · end skew 0 ns"), "{text}");
         assert!(text.contains("slowest  c: 50 % of the median rate, its CPUs 99 % busy"), "{text}");
         assert_eq!(text.lines().filter(|line| line.contains("IOPS")).count(), 3);
         result.hosts[2].iops = 990.0;
@@ -133,6 +135,6 @@ mod test {
         result.hosts = (0..100).map(|n| host(&format!("node{n}"), 1000.0 + f64::from(n))).collect();
         let many = lines(&result);
         assert!(many.contains("and 84 faster ones") && many.contains("node0 "), "{many}");
-        assert!(many.lines().all(|line| line.chars().count() <= 90), "{many}");
+        assert!(many.lines().all(|line| line.chars().count() <= 80), "{many}");
     }
 }

@@ -52,9 +52,9 @@ impl Buckets {
     /// of all I/Os; `None` if there are no I/Os.
     pub fn percentile(&self, p: f64) -> Option<u64> {
         let rank = rank(p, self.samples())?;
-        let mut seen = 0;
+        let mut seen = 0_u64;
         let found = self.iter().find(|bucket| {
-            seen += bucket.count;
+            seen = seen.saturating_add(bucket.count);
             seen >= rank
         });
         found.map(|bucket| bucket.to_ns)

@@ -103,7 +103,7 @@ impl Sums {
             }
             way.sum.add(&latencies);
             (way.ios, way.errors) = (way.ios + of.ios, way.errors + of.errors);
-            way.bytes += of.bytes;
+            way.bytes = way.bytes.saturating_add(of.bytes);
         }
         self.all.restore(&Buckets::of(&own), &totals.latency_ns, &exact.all)?;
         self.add_paced(totals.paced.as_ref(), part)?;
@@ -194,7 +194,8 @@ impl Sums {
             };
             (direction, Buckets::of(&latencies))
         });
-        let bytes: u64 = ways[..3].iter().map(|(direction, _)| direction.bytes).sum();
+        let each = ways[..3].iter().map(|(direction, _)| direction.bytes);
+        let bytes = each.fold(0, u64::saturating_add);
         let [(read, reads), (write, writes), (trim, trims), (flush, flushes)] = ways;
         let all = self.all.finish();
         let mut failures = self.failures;
