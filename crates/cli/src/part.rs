@@ -94,7 +94,8 @@ fn unix(text: &str) -> Option<u64> {
         return None;
     }
     let ns: u64 = format!("{part:0<9}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
+    let whole: u64 = whole.parse().ok()?;
+    Some(whole.saturating_mul(SECOND_NS).saturating_add(ns))
 }
 
 /// An instant as RFC 3339.

@@ -23,11 +23,14 @@ pub fn is_spdk(text: &[u8]) -> bool {
     [SUMMARY, TABLE].iter().any(|name| head.windows(name.len()).any(|at| at == name.as_bytes()))
 }
 
+/// Counts by the ends of ranges in nanoseconds.
+type Bins = BTreeMap<u64, u64>;
+
 /// A list below its heading.
 #[derive(Default)]
 struct Lists {
     names: Vec<String>,
-    bins: Vec<BTreeMap<u64, u64>>,
+    bins: Vec<Bins>,
     /// Beginning of the first range of each histogram, in nanoseconds.
     begins: Vec<u64>,
     percentiles: Vec<Vec<(f64, u64)>>,
@@ -59,7 +62,8 @@ pub fn read(file: &str, text: &[u8]) -> Result<Vec<Entry>, String> {
             place = Place::Histogram;
             let words: Vec<&str> = name.trim_end_matches(':').split_whitespace().collect();
             lists.names.push(words.join(" "));
-            (lists.bins.push(BTreeMap::new()), lists.begins.push(0));
+            lists.bins.push(BTreeMap::new());
+            lists.begins.push(0);
         } else if line.trim_start().starts_with(SUMMARY) {
             place = Place::Summary;
             lists.percentiles.push(Vec::new());
@@ -119,32 +123,31 @@ impl Lists {
         let summaries = self.percentiles.len() == self.names.len();
         let each = self.names.into_iter().zip(self.bins).zip(self.begins).enumerate();
         let entries = each.filter(|(_, ((_, bins), _))| !bins.is_empty());
-        let entry =
-            |(at, ((name, bins), begin_ns)): (usize, ((String, BTreeMap<u64, u64>), u64))| {
-                let row = self.rows.get(at).filter(|_| of_table);
-                let samples: f64 = bins.values().map(|count| *count as f64).sum();
-                let sum: f64 = bins.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
-                let last_ns = bins.keys().next_back().copied().unwrap_or_default();
-                let figure = |index: usize, other: f64| match row {
-                    Some(row) => row[index] * 1e3,
-                    None => other,
-                };
-                Entry {
-                    name: format!("{file} {name}"),
-                    direction: "all",
-                    field: "latency",
-                    min_ns: figure(2, begin_ns as f64) as u64,
-                    max_ns: figure(3, last_ns as f64) as u64,
-                    mean_ns: figure(1, sum / samples.max(1.0)),
-                    percentiles: match self.percentiles.get(at) {
-                        Some(list) if summaries => list.clone(),
-                        _ => Vec::new(),
-                    },
-                    iops: row.map_or(0.0, |row| row[0]),
-                    bins,
-                    is_sum: false,
-                }
+        let entry = |(at, ((name, bins), begin_ns)): (usize, ((String, Bins), u64))| {
+            let row = self.rows.get(at).filter(|_| of_table);
+            let samples: f64 = bins.values().map(|count| *count as f64).sum();
+            let sum: f64 = bins.iter().map(|(ns, count)| *ns as f64 * *count as f64).sum();
+            let last_ns = bins.keys().next_back().copied().unwrap_or_default();
+            let figure = |index: usize, other: f64| match row {
+                Some(row) => row[index] * 1e3,
+                None => other,
             };
+            Entry {
+                name: format!("{file} {name}"),
+                direction: "all",
+                field: "latency",
+                min_ns: figure(2, begin_ns as f64) as u64,
+                max_ns: figure(3, last_ns as f64) as u64,
+                mean_ns: figure(1, sum / samples.max(1.0)),
+                percentiles: match self.percentiles.get(at) {
+                    Some(list) if summaries => list.clone(),
+                    _ => Vec::new(),
+                },
+                iops: row.map_or(0.0, |row| row[0]),
+                bins,
+                is_sum: false,
+            }
+        };
         let entries: Vec<Entry> = entries.map(entry).collect();
         match entries.is_empty() {
             true => Err(format!("{file}: no I/Os in it")),

@@ -117,7 +117,7 @@ fn what_cannot_be_merged_is_refused() {
     let nan = json!({ "NaN": 1 });
     assert!(refused(&|job| job["read"]["clat_ns"]["percentile"] = nan.clone()).contains("fio"));
     assert!(refused(&|job| job["read"]["total_ios"] = json!(-3)).contains("no result of fio"));
-    let cut = document(&[good.clone()]);
+    let cut = document(std::slice::from_ref(&good));
     assert!(read_fio("x", &cut[..cut.len() / 2]).is_err());
     assert!(read_fio("x", b"").is_err());
     assert!(!is_fio(b"{}"));

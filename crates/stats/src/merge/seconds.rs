@@ -181,7 +181,8 @@ impl Buckets {
         }
         let mut sum = Buckets::default();
         let room = self.from_ns.len().max(other.from_ns.len());
-        (sum.from_ns.reserve(room), sum.count.reserve(room));
+        sum.from_ns.reserve(room);
+        sum.count.reserve(room);
         let mut ours = self.from_ns.iter().zip(&self.count).peekable();
         let mut theirs = other.from_ns.iter().zip(&other.count).peekable();
         loop {
