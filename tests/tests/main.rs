@@ -64,6 +64,7 @@ mod lasting;
 mod late;
 mod links;
 mod local;
+mod many_hosts;
 mod memory;
 mod mirrors;
 mod misuse;

@@ -46,6 +46,8 @@ pub enum Command {
     Sweep(Box<crate::sweep::Args>),
     /// Print the results of runs again, in another format.
     Report(crate::report::Args),
+    /// Merge the parts of several hosts, or results of fio, into one.
+    Merge(crate::merge::Args),
     /// Compare two runs or sweeps: what changed, and whether it exceeds the noise.
     Compare(crate::compare::Args),
     /// Explain a job file: what would run, and which options are refused or ignored.
@@ -353,6 +355,9 @@ pub struct Run {
     /// Needs the job.toml in the folder of that run.
     #[arg(long, conflicts_with = "verify")]
     pub verify_only: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub part: crate::part::Part,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub drive: Drive,

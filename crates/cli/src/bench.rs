@@ -19,6 +19,7 @@ use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
 use crate::folder::{Folder, Place, Successor};
 use crate::news::News;
+use crate::part::Signed;
 use crate::run::Volumes;
 use crate::simulate::Systems;
 use crate::traced::Traced;
@@ -99,6 +100,8 @@ pub struct Bench {
     pub traced: Option<Traced>,
     /// Reads random offsets of the volumes before and after each run (H25).
     pub cold_reads: bool,
+    /// The run is one of several hosts'.
+    pub signed: Option<Signed>,
     volumes: Volumes,
     systems: Systems,
 }
@@ -118,6 +121,8 @@ pub struct Ready {
     server: Option<serve::Server>,
     /// Name under which the result is compared with the user's bounds; `None` for a run of a sweep.
     bounded_as: Option<String>,
+    /// The run is one of several hosts'.
+    signed: Option<Signed>,
 }
 
 impl Bench {
@@ -132,6 +137,7 @@ impl Bench {
             watch: Watch::default(),
             traced: None,
             cold_reads: false,
+            signed: None,
             volumes,
             systems: Systems::default(),
         }
@@ -202,6 +208,7 @@ impl Bench {
             recording: recording.clone(),
             gate: Some(gate::wait),
             cold_reads: self.cold_reads,
+            shared: self.signed.as_ref().map(Signed::shared),
         };
         Ready { recording, server, ..self.ready(run, Box::new(runner)) }
     }
@@ -216,6 +223,7 @@ impl Bench {
             recording: None,
             server: None,
             bounded_as: None,
+            signed: self.signed.clone(),
         }
     }
 }
@@ -241,17 +249,19 @@ pub fn setup<const N: usize>(
 
 /// Runs a job, one step after the other, and saves a result for each.
 pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Result<Exit> {
-    show::check(drive)?;
-    let mut bench = Bench::new(allowed, job.steps.iter());
-    bench.watch = drive.watch.open()?;
-    bench.check(job)?;
-    drive.trace.iter().try_for_each(|traced| traced.check(job))?;
-    bench.traced = drive.trace.clone();
-    bench.cold_reads = !drive.no_cold_reads;
-    bench.logged = Maker::of(job)? != Maker::Simulate;
-    if bench.logged {
-        logs::check(job)?;
-    }
+    go_as(job, allowed, drive, color, None)
+}
+
+/// Runs a job that may be one of several hosts'.
+pub fn go_as(
+    job: &JobSpec,
+    allowed: Allowed,
+    drive: &Drive,
+    color: Color,
+    signed: Option<Signed>,
+) -> Result<Exit> {
+    let mut bench = checked(job, allowed, drive)?;
+    bench.signed = signed;
     let word = Maker::of(job)?.word();
     let new = |out: Option<&Path>| Folder::new(out, word, drive.replace);
     // Checks the folder before anything is created or measured.
@@ -308,6 +318,22 @@ pub fn go(job: &JobSpec, allowed: Allowed, drive: &Drive, color: Color) -> Resul
     Ok(if right { exit } else { Exit::worse(exit, Exit::Mismatch) })
 }
 
+/// The bench of a job that is possible.
+fn checked(job: &JobSpec, allowed: Allowed, drive: &Drive) -> Result<Bench> {
+    show::check(drive)?;
+    let mut bench = Bench::new(allowed, job.steps.iter());
+    bench.watch = drive.watch.open()?;
+    bench.check(job)?;
+    drive.trace.iter().try_for_each(|traced| traced.check(job))?;
+    bench.traced = drive.trace.clone();
+    bench.cold_reads = !drive.no_cold_reads;
+    bench.logged = Maker::of(job)? != Maker::Simulate;
+    if bench.logged {
+        logs::check(job)?;
+    }
+    Ok(bench)
+}
+
 /// The volumes of a run, each once, with their names.
 fn volumes_of(run: &Prepared) -> Vec<(String, Arc<dyn Volume>)> {
     let mut found: Vec<(String, Arc<dyn Volume>)> = Vec::new();
@@ -345,8 +371,10 @@ pub fn one(
         output::note("drumfire: reads files into the page cache first");
     }
     let lost = ready.lost.clone();
-    let mut live =
-        show::Keeping::new(ready.watch.beside(show::view(drive, color, &lost)?), &folder, &name);
+    let signed = ready.signed.take();
+    signed.iter().for_each(Signed::announce);
+    let view = ready.watch.beside(show::view(drive, color, &lost)?);
+    let mut live = show::Keeping::new(view, &folder, &name, signed.clone());
     let again = (!drive.no_ceiling)
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let bounded_as = ready.bounded_as.take();
@@ -355,6 +383,7 @@ pub fn one(
     let news = News::of(volumes_of(&ready.run))?;
     let mut result = ready.run(&mut live)?;
     drop(news);
+    signed.iter().for_each(|signed| signed.sign(&mut result));
     logs::place(&mut result.spec, place);
     if let Some(traced) = &drive.trace {
         result.warnings.push(traced.warning());
@@ -376,7 +405,10 @@ pub fn one(
     }
     live.finished(&result);
     drop(live);
-    show::finish(&mut result, place, drive, color, &name, print)?;
+    signed.iter().for_each(|signed| signed.tell_start(&result));
+    let kept = show::finish(&mut result, place, drive, color, &name, print);
+    signed.iter().try_for_each(|signed| signed.keep(&result))?;
+    kept?;
     if let (Some(traced), Some(recording)) = (&drive.trace, &recording) {
         traced.keep(recording, place)?;
     }

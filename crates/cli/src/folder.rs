@@ -161,7 +161,12 @@ pub fn write(folder: &Path, result: &RunResult) -> Result<()> {
 /// Writes `result.json` of a run that continues. The write is not synced to the disk, which may be
 /// the one being measured; if the program ends, the system still writes the file back.
 pub fn write_draft(folder: &Path, result: &RunResult) -> Result<()> {
-    replace(&folder.join("result.json"), |out| {
+    write_draft_file(&folder.join("result.json"), result)
+}
+
+/// Writes the document of a run that continues.
+pub fn write_draft_file(file: &Path, result: &RunResult) -> Result<()> {
+    replace(file, |out| {
         // A digest would use time of the run.
         report::json::write_value(result, out)?;
         Ok(out.flush()?)

@@ -19,7 +19,7 @@ pub use pages::page;
 pub const GROUPS: [(&str, &[&str]); 6] = [
     ("Serve", &["serve", "attach", "detach", "discover"]),
     ("Drive", &["race", "run", "fio", "sweep", "explain", "doctor"]),
-    ("Read results", &["report", "compare"]),
+    ("Read results", &["report", "compare", "merge"]),
     ("Predict", &["plan", "simulate", "database", "scenario", "calibrate", "audit", "catalogue"]),
     ("Arrays, backups", &["volume", "backup"]),
     ("This program", &["completions", "man", "help"]),

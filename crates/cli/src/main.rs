@@ -30,9 +30,11 @@ mod identity;
 mod layout;
 mod logs;
 mod man;
+mod merge;
 mod news;
 mod opened;
 mod output;
+mod part;
 mod picture;
 mod placement;
 mod plan;
@@ -102,6 +104,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Discover(discover) => discover::main(&discover),
         Command::Explain(args) => explain::main(&args),
         Command::Report(of) => crate::report::main(&of, args.color),
+        Command::Merge(of) => merge::main(&of, args.color),
         Command::Doctor(args) => doctor::main(&args),
         Command::Catalogue(args) => catalogue::main(&args),
         Command::Audit(args) => audit::main(&args),

@@ -18,7 +18,7 @@ use crate::{asked, folder, foreign, layout, opened, output, placement, recheck, 
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
-    let Asked { job, cores } = asked::of(run)?;
+    let Asked { mut job, cores } = asked::of(run)?;
     refuse_strangers(&run.destroy, job.steps.iter())?;
     let destroy = run.destroy.clone();
     let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
@@ -43,8 +43,10 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
                 return Ok(Exit::Good);
             }
         }
-        return bench::go(&job, allowed, &run.drive, color);
+        let signed = run.part.prepare(&mut job)?;
+        return bench::go_as(&job, allowed, &run.drive, color, signed);
     }
+    run.part.refuse("--verify-only")?;
     let mut bench = Bench::new(allowed, job.steps.iter());
     let runs = job.steps.iter().map(|step| Ok(bench.prepare(&job, step)?.run));
     recheck::main(run, &runs.collect::<Result<Vec<_>>>()?)

@@ -17,6 +17,7 @@ use stats::{Failure, RunResult, Tool};
 use crate::args::{Color, Drive};
 use crate::exit::UsageError;
 use crate::folder::{Folder, Place};
+use crate::part::Signed;
 use crate::{folder, output, signal};
 
 /// Refuses two documents on stdout, and thresholds that no run can have.
@@ -205,6 +206,8 @@ pub struct Keeping<'a> {
     view: Box<dyn Live>,
     folder: &'a Path,
     name: &'a str,
+    /// The run is one of several hosts'.
+    signed: Option<Signed>,
     clock: Clock,
     drafts: Drafts,
 }
@@ -226,8 +229,13 @@ const KEEPING_SHARE: u64 = 500;
 
 impl<'a> Keeping<'a> {
     /// A run called `name` in `folder`.
-    pub fn new(view: Box<dyn Live>, folder: &'a Path, name: &'a str) -> Keeping<'a> {
-        Keeping { view, folder, name, clock: Clock::get(), drafts: Drafts::default() }
+    pub fn new(
+        view: Box<dyn Live>,
+        folder: &'a Path,
+        name: &'a str,
+        signed: Option<Signed>,
+    ) -> Keeping<'a> {
+        Keeping { view, folder, name, signed, clock: Clock::get(), drafts: Drafts::default() }
     }
 }
 
@@ -261,6 +269,7 @@ impl Live for Keeping<'_> {
         self.view.judged(&result);
         // A full disk is reported at the end, when a message can be shown.
         let _ = folder::write_draft(self.folder, &result);
+        self.signed.iter().for_each(|signed| signed.keep_draft(&mut result));
         self.drafts.wrote(self.clock.now());
     }
 }

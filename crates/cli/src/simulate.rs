@@ -132,6 +132,7 @@ fn no_job(seed: u64) -> JobSpec {
 fn run_of(args: &Args) -> Run {
     let volumes = vec![args.job.clone().unwrap_or_else(|| VOLUME.to_string())];
     Run {
+        part: crate::part::Part::default(),
         volumes,
         preset: args.preset.clone(),
         workers: args.workers,

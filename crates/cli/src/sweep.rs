@@ -259,6 +259,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
                 let why = "--verify-only is an option of run, not of sweep";
                 return Err(UsageError(why.to_owned()).into());
             }
+            args.run.part.refuse("sweep")?;
             let first = Path::new(&args.run.volumes[0]);
             if first.is_dir() && !is_one(first) {
                 let why = format!("{} is not a sweep: {DOCUMENT} is missing", first.display());

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
 use block::{Doing, Lane, Nanos, Pool};
-use os::{Core, SharedCompanion, SharedThread, SharedTime, Waker};
+use os::{Core, SharedCompanion, SharedThread, SharedTime, Token, Waker};
 use stats::Interval;
 
 use crate::activity::{Observer, Recording};
@@ -210,11 +210,7 @@ fn run(
 ) -> std::io::Result<()> {
     let handover = &*seat.handover;
     let mut ready = Vec::with_capacity(1024);
-    while handover.commanded() == Directive::Wait {
-        step_all(core, core.now(), workers, Order::Drain);
-        core.turn(Some(core.now() + Nanos::from_millis(20)), &mut ready)?;
-        ready.clear();
-    }
+    await_command(handover, core, workers, &mut ready)?;
     let now = core.now();
     for worker in workers.iter_mut() {
         let paced = worker.is_paced();
@@ -231,7 +227,8 @@ fn run(
     loop {
         let order = match handover.commanded() {
             Directive::Fill => Order::Fill,
-            Directive::Run => Order::Run,
+            // At the planned instant workers start before the command reaches them.
+            Directive::Run | Directive::Wait => Order::Run,
             _ => break,
         };
         if order == Order::Run && !started {
@@ -272,6 +269,26 @@ fn run(
     workers.iter_mut().for_each(|worker| worker.hand_over_records(core.now(), true));
     hand_over_rest(seat, core, workers);
     close(handover, core, workers)
+}
+
+/// Waits for the first command, or for the planned instant.
+fn await_command(
+    handover: &Handover,
+    core: &Core,
+    workers: &mut [Worker],
+    ready: &mut Vec<Token>,
+) -> std::io::Result<()> {
+    while handover.commanded() == Directive::Wait {
+        let starts_at = handover.starts_at();
+        if starts_at.is_some_and(|at| core.now() >= at) {
+            break;
+        }
+        step_all(core, workers, Order::Drain);
+        let soon = core.now() + Nanos::from_millis(20);
+        core.turn(Some(starts_at.map_or(soon, |at| at.min(soon))), ready)?;
+        ready.clear();
+    }
+    Ok(())
 }
 
 #[cold]

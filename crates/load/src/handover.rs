@@ -1,5 +1,6 @@
 //! Passes a worker's intervals to the collector without locks or allocations.
 
+use block::Nanos;
 use stats::Interval;
 
 use crate::sync::{ArrayQueue, AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, PoisonError};
@@ -35,6 +36,9 @@ pub(crate) struct Handover {
     /// Number of workers that use it.
     pub(crate) workers: usize,
     command: AtomicU32,
+    /// Instant at which the workers start without a command, by the clock of the cores; 0 without
+    /// one.
+    starts_at_ns: AtomicU64,
     /// Incremented when the collector wants the intervals.
     epoch: AtomicU64,
     /// Workers that still fill their volume.
@@ -61,6 +65,7 @@ impl Handover {
         Handover {
             workers,
             command: AtomicU32::new(Directive::Wait as u32),
+            starts_at_ns: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             filling: AtomicU32::new(workers as u32),
             finished: AtomicBool::new(false),
@@ -95,6 +100,16 @@ impl Handover {
             3 => Directive::Drain,
             _ => Directive::Leave,
         }
+    }
+
+    /// Sets the instant at which the workers start: a command would reach each of them later.
+    pub(crate) fn start_at(&self, at: Nanos) {
+        self.starts_at_ns.store(at.0.max(1), Ordering::Release);
+    }
+
+    /// The instant at which the workers start without a command.
+    pub(crate) fn starts_at(&self) -> Option<Nanos> {
+        Some(Nanos(self.starts_at_ns.load(Ordering::Acquire))).filter(|at| at.0 > 0)
     }
 
     /// Asks the workers for their intervals.

@@ -7,6 +7,7 @@ mod notes;
 mod progress;
 mod read_in;
 mod result;
+mod shared;
 mod standstill;
 
 use std::path::{Path, PathBuf};
@@ -59,6 +60,15 @@ pub struct Engine {
     /// Reads random places of the volumes before and after the run, to tell whether a cache served
     /// it (H25).
     pub cold_reads: bool,
+    /// Makes the result one of several hosts'.
+    pub shared: Option<Shared>,
+}
+
+/// A run of which other hosts do a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Shared {
+    /// Instant at which the measured window begins, in Unix nanoseconds; the ramp comes before it.
+    pub start_ns: Option<u64>,
 }
 
 /// Why there is no result.
@@ -105,6 +115,7 @@ impl Engine {
         let mut crew = Crew::start(&prepared, desk.as_ref(), self.recording.as_ref())?;
         let mut run = Run::new(&prepared, &crew, self.stop.clone());
         run.cold_reads = self.cold_reads;
+        run.shared = self.shared;
         let measured = run.go(&crew, desk.as_ref(), self.gate, live);
         let patience = patience(&prepared);
         // Whoever asked for an end does not wait for a volume that hangs.

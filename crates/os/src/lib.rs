@@ -57,6 +57,7 @@ mod ublk;
 mod ublk_control;
 mod wait;
 mod waker;
+pub mod wall;
 mod watch;
 mod wear;
 mod words;

@@ -93,7 +93,8 @@ fn sums(result: &RunResult) -> Option<String> {
     }
     let sum =
         |of: fn(&WorkerResult) -> u64| result.workers.iter().map(of).fold(0, u64::saturating_add);
-    let known = sum(|worker| worker.read.ios + worker.write.ios + worker.trim.ios) > 0;
+    let any = |worker: &WorkerResult| worker.read.ios | worker.write.ios | worker.trim.ios;
+    let known = result.workers.iter().any(|worker| any(worker) > 0);
     differs("totals.ios", totals.ios, "its workers", sum(|worker| worker.ios))
         .or_else(|| differs("totals.errors", totals.errors, "its workers", sum(|w| w.errors)))
         .or_else(|| {

@@ -13,6 +13,7 @@ use crate::direction;
 use crate::ended;
 use crate::failures;
 use crate::figure;
+use crate::hosts;
 use crate::job;
 use crate::painted::{Painted, printable_of};
 use crate::part;
@@ -92,7 +93,8 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
     write_latencies(result, paint, out)?;
     asked::write(result, paint, out)?;
     failures::write(result, paint, out)?;
-    write_cpu(result, out)?;
+    hosts::write(result, paint, out)?;
+    write_cpu(&result.cpu, result.host.cores, out)?;
     write_placement(&result.placement, out)?;
     write_cost(result.cost.as_ref(), out)?;
     targets::write(&result.workers, paint, out)?;

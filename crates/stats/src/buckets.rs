@@ -52,9 +52,9 @@ impl Buckets {
     /// of all I/Os; `None` if there are no I/Os.
     pub fn percentile(&self, p: f64) -> Option<u64> {
         let rank = rank(p, self.samples())?;
-        let mut seen = 0;
+        let mut seen = 0_u64;
         let found = self.iter().find(|bucket| {
-            seen += bucket.count;
+            seen = seen.saturating_add(bucket.count);
             seen >= rank
         });
         found.map(|bucket| bucket.to_ns)
@@ -82,7 +82,7 @@ impl Buckets {
 }
 
 /// Returns the width in nanoseconds of the bucket that begins at `from_ns`.
-fn width_ns(from_ns: u64) -> u64 {
+pub(crate) fn width_ns(from_ns: u64) -> u64 {
     let exact = u32::from(GROUPING_POWER) + 1;
     let bits = 64 - from_ns.leading_zeros();
     1 << bits.saturating_sub(exact)

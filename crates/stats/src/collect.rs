@@ -14,10 +14,12 @@ use block::{Nanos, Plant, planted};
 
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
-use crate::histogram::Latency;
-use crate::interval::{Interval, Tally, per};
+use crate::histogram::{Complete, Exact, Latencies, Latency};
+use crate::interval::{Interval, Paced, Tally, per};
 use crate::live::{Counts, HISTORY_SECONDS, TargetRate, WorkerSecond};
-use crate::run::{Direction, PacedTotals, Ramp, Second, Totals, WorkerResult, WorkerRows};
+use crate::run::{
+    Direction, ExactTotals, PacedTotals, Ramp, Second, Totals, WorkerResult, WorkerRows,
+};
 use crate::series::Rates;
 use crate::timeline::Timeline;
 use crate::verdict::{self, Flow, Flows, Seconds};
@@ -292,6 +294,23 @@ impl Collector {
     /// Returns the histograms of all closed seconds.
     pub fn histograms(&self) -> Histograms {
         histograms(&self.whole)
+    }
+
+    /// Returns what the histograms do not hold, so that results of several hosts can be merged.
+    pub fn exact(&self) -> ExactTotals {
+        let whole = &self.whole;
+        let paced = |of: fn(&Paced) -> &Latencies| {
+            whole.paced.as_ref().map(|paced| Complete::of(of(paced)))
+        };
+        ExactTotals {
+            all: Exact::of(&whole.latencies()),
+            read: Exact::of(&whole.read.latencies),
+            write: Exact::of(&whole.write.latencies),
+            trim: Exact::of(&whole.trim.latencies),
+            flush: Exact::of(&whole.flush.latencies),
+            service: paced(|paced| &paced.service),
+            lag: paced(|paced| &paced.lag),
+        }
     }
 
     /// Returns the histograms over time, in at most about `most` spans.

@@ -2,11 +2,16 @@
 //!
 //! The hot half of the crate: a worker calls [`Latencies::record`] once per I/O.
 
+mod exact;
+
 use ::histogram::{Config, Histogram};
 use serde::{Deserialize, Serialize};
 
 use crate::buckets::Buckets;
 use crate::moments::{Moments, TailMoments};
+
+pub use self::exact::{Complete, Exact};
+pub(crate) use self::exact::{MostMoments, SAMPLES_MAX, checked};
 
 /// 2⁷ buckets for each power of two: a percentile is at most 1/128 = 0.78 % too high.
 pub(crate) const GROUPING_POWER: u8 = 7;

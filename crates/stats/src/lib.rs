@@ -17,6 +17,7 @@ mod histogram;
 mod interval;
 mod kind;
 pub mod live;
+pub mod merge;
 mod moments;
 mod packed;
 pub mod ratio;
@@ -35,16 +36,17 @@ pub use crate::buckets::{Buckets, Histograms, Span};
 pub use crate::collect::{Collector, WorkerName};
 pub use crate::drift::Drift;
 pub use crate::failures::{Failed, Failure, Failures, FirstFailure};
-pub use crate::histogram::{Bucket, Latencies, Latency, WaitedForCpu, supports};
+pub use crate::histogram::{Bucket, Complete, Exact, Latencies, Latency, WaitedForCpu, supports};
 pub use crate::interval::{Interval, Paced, Tally};
 pub use crate::kind::Kind;
 pub use crate::moments::{MOMENTS_ABOVE, TailMoments, moment};
 pub use crate::record::{Moment, Record};
 pub use crate::run::{
-    Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, FLUSHES_APART_SINCE, Host, Job,
-    KernelThread, MeasuringCost, MissedDemand, Origin, PacedTotals, Placement, Processor, Ramp,
-    RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting,
-    WorkerResult, WorkerRow, WorkerRows,
+    CommonWindow, Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, ExactTotals,
+    FLUSHES_APART_SINCE, Host, HostResult, Job, KernelThread, MeasuringCost, MissedDemand, Origin,
+    PART_LAYOUT, PacedTotals, Part, Placement, Processor, Ramp, RunResult, SAME_FIGURES_SINCE,
+    SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting, WallClock, WorkerResult,
+    WorkerRow, WorkerRows,
 };
 pub use crate::series::{Rates, Series};
 pub use crate::spread::Spread;

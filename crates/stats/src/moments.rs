@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::buckets::Buckets;
 use crate::histogram::{GROUPING_POWER, LONGEST_NS};
 
 /// Length of a moment: 2²⁰ ns, 1.05 ms, as a power of two.
@@ -208,6 +209,65 @@ impl Moments {
     }
 }
 
+/// Moments that are written down, and those of several hosts.
+impl Moments {
+    /// Returns the settled moments by the bucket of their longest latency.
+    pub(crate) fn by_longest(&self) -> Buckets {
+        let mut all = Buckets::default();
+        for (bucket, count) in &self.settled {
+            all.from_ns.push(begins_at(*bucket));
+            all.count.push(*count);
+        }
+        all
+    }
+
+    /// Restores settled moments. The buckets are checked; `count` is their sum.
+    pub(crate) fn settled_as(buckets: &Buckets, count: u64) -> Moments {
+        let mut moments = Moments::new();
+        if count > 0 {
+            let each = buckets.iter().map(|of| (bucket(of.from_ns), of.count));
+            moments.settled = each.collect();
+        }
+        moments
+    }
+
+    /// Returns for each bucket the settled moments with a latency in it or above it; `None` if no
+    /// moment is known.
+    pub(crate) fn above(&self) -> Option<Vec<u64>> {
+        let last = *self.settled.keys().next_back()?;
+        let mut above = vec![0; usize::from(bucket(LONGEST_NS).max(last)) + 1];
+        let mut sum = 0;
+        for (at, count) in above.iter_mut().enumerate().rev() {
+            sum += self.settled.get(&(at as u16)).copied().unwrap_or(0);
+            *count = sum;
+        }
+        Some(above)
+    }
+
+    /// Creates settled moments with these counts at or above each bucket, which never grow from
+    /// bucket to bucket.
+    pub(crate) fn with_above(above: &[u64]) -> Moments {
+        let mut moments = Moments::new();
+        for (at, count) in above.iter().enumerate() {
+            let next = above.get(at + 1).copied().unwrap_or(0);
+            if *count > next {
+                moments.settled.insert(at as u16, count - next);
+            }
+        }
+        moments
+    }
+}
+
+/// Returns the shortest latency of a bucket, by its number.
+fn begins_at(bucket: u16) -> u64 {
+    const SMALL: u16 = 1 << (GROUPING_POWER + 1);
+    if bucket < SMALL {
+        return u64::from(bucket);
+    }
+    let above = (bucket >> GROUPING_POWER) - 1;
+    u64::from(bucket - (above << GROUPING_POWER)) << above
+}
+
 /// Raises the longest latency of a moment to `value`.
 fn put(longest: &mut [u16], at: u64, value: u16) {
     let at = usize::try_from(at).unwrap_or(usize::MAX).min(MOMENTS - 1);
@@ -239,6 +299,8 @@ mod test {
             let same = bucket(ns) == bucket(ns - 1);
             assert_eq!(same, buckets(&[ns, ns - 1]) == 1, "{ns}");
             assert!(bucket(ns) >= bucket(ns - 1));
+            assert!(begins_at(bucket(ns)) <= ns && bucket(begins_at(bucket(ns))) == bucket(ns));
+            assert!(ns == 0 || bucket(begins_at(bucket(ns)).saturating_sub(1)) <= bucket(ns));
         }
         assert_eq!(bucket(u64::MAX), bucket(LONGEST_NS));
     }

@@ -4,6 +4,7 @@
 mod cost;
 mod counted;
 mod host;
+mod part;
 mod rows;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ pub use self::counted::{
     Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
+pub use self::part::{CommonWindow, ExactTotals, HostResult, PART_LAYOUT, Part, WallClock};
 pub use self::rows::{WorkerRow, WorkerRows};
 
 /// Version of the document's layout. The version grows when a name changes its meaning or is
@@ -147,6 +149,18 @@ pub struct RunResult {
     /// Histograms over time, all directions together: seconds, or longer spans of a long run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
+    /// What lets this result be merged with those of other hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
+    /// Of a merged result: its hosts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostResult>,
+    /// Of a merged result: between the first and the last host's beginning, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skew_ns: Option<u64>,
+    /// Of a merged result: the time in which all hosts measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub common_window: Option<CommonWindow>,
     /// Warnings to the reader, in sentences.
     pub warnings: Vec<String>,
 }

@@ -193,6 +193,15 @@ pub const PAGES: &[Page] = &[
         brief: &["a", "b", "fail_if", "run"],
     },
     Page {
+        command: "merge",
+        examples: &[
+            ("Parts of all hosts", "drumfire merge parts/*.json --out merged"),
+            ("Four hosts; one that is lost is told", "drumfire merge a b c d --expect 4"),
+            ("Results of fio with histograms", "drumfire merge client1.json client2.json"),
+        ],
+        brief: &["parts", "expect", "json", "out"],
+    },
+    Page {
         command: "plan",
         examples: &[
             ("A system of 28 drives", "drumfire plan --drive x25-m --drives 28"),

@@ -108,6 +108,12 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
+    /// Sets the instant at which the workers start.
+    pub(super) fn start_at(&self, at: Nanos) {
+        self.handovers.iter().for_each(|handover| handover.start_at(at));
+        self.wakers.iter().for_each(Waker::wake);
+    }
+
     /// Whether every worker has finished.
     pub(super) fn is_finished(&self) -> bool {
         self.handovers.iter().all(|handover| handover.is_finished())

@@ -9,10 +9,10 @@ use stats::live::{About, Action, Live, Phase, Snapshot};
 use stats::{Collector, RunResult, Second};
 use volume::Hidden;
 
-use super::OVERTIME_SECONDS;
 use super::crew::Crew;
 use super::notes::origin;
 use super::standstill::Standstills;
+use super::{OVERTIME_SECONDS, Shared};
 use crate::engine::Stop;
 use crate::equals::names;
 use crate::handover::Directive;
@@ -36,6 +36,8 @@ pub(super) struct Opening {
     pub(super) started: String,
     pub(super) witness: Witness,
     pub(super) before: (Reading, Moment),
+    /// One instant on the wall clock, in Unix nanoseconds, and on that of the cores.
+    pub(super) wall: (u64, Nanos),
 }
 
 /// The measured window, once over.
@@ -53,6 +55,8 @@ pub(super) struct Run<'a> {
     pub(super) stop: Stop,
     /// Random places of the volumes are read before and after the run.
     pub(super) cold_reads: bool,
+    /// Other hosts do a part of the run.
+    pub(super) shared: Option<Shared>,
     pub(super) clock: Clock,
     pub(super) collected: Collector,
     meter: Meter,
@@ -104,6 +108,7 @@ impl<'a> Run<'a> {
             spec,
             stop,
             cold_reads: false,
+            shared: None,
             clock: Clock::get(),
             collected: Collector::new(names(spec)),
             meter: Meter::new(threads),
@@ -150,12 +155,13 @@ impl<'a> Run<'a> {
         }
         let witness = witness.expect("looked before or after the filling");
         gate.into_iter().for_each(|wait| wait());
+        let planned = self.await_start(crew, live);
         // Before the first I/O: on a busy host this thread may not run again for a while.
         self.collected.restart();
         let mut opening = self.opening(witness);
         let commanded = self.clock.now();
         crew.command(Directive::Run);
-        let mut begin = self.clock.now();
+        let mut begin = planned.unwrap_or_else(|| self.clock.now());
         if let Some(desk) = desk {
             let ramp = nanos(spec.ramp_seconds);
             let opening = if ramp > Nanos(0) { begin + ramp } else { commanded };
@@ -191,8 +197,9 @@ impl<'a> Run<'a> {
     /// What stands at the beginning of the measured window.
     fn opening(&mut self, witness: Witness) -> Opening {
         let started = jiff::Timestamp::now().to_string();
+        let wall = os::wall::beside(self.clock);
         let before = (self.meter.read(self.clock.now()), witness.now());
-        Opening { started, witness, before }
+        Opening { started, witness, before, wall }
     }
 
     /// Looks at the volumes once more, when every I/O of the run has completed. Nobody waits for it
@@ -236,6 +243,7 @@ impl<'a> Run<'a> {
         self.searching = false;
         self.collected.restart();
         opening.started = jiff::Timestamp::now().to_string();
+        opening.wall = os::wall::beside(self.clock);
         opening.before = (self.meter.read(self.clock.now()), opening.witness.now());
         self.phase(Some(opening), window.min(left), self.clock.now(), crew, live)
     }

@@ -28,7 +28,7 @@ impl Run<'_> {
         spans: usize,
     ) -> RunResult {
         let spec = self.spec;
-        let Opening { started, witness, before: (before, first) } = opening;
+        let Opening { started, witness, before: (before, first), .. } = opening;
         let mut totals = self.collected.totals();
         let (failures, failures_unlisted) = self.collected.failures();
         let cpu = after.since(before, totals.ios);
@@ -75,6 +75,7 @@ impl Run<'_> {
             intervals: self.collected.seconds(),
             histograms: self.collected.histograms(),
             spans: self.collected.spans(spans),
+            part: self.part(opening),
             ..RunResult::default()
         }
     }

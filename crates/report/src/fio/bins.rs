@@ -7,7 +7,7 @@ use stats::Buckets;
 const BITS: u32 = 6;
 
 /// What was counted in each of fio's buckets, by the latency that fio calls it.
-pub(super) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
+pub(crate) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
     let mut bins: Vec<(u64, u64)> = Vec::new();
     for bucket in buckets.iter() {
         let value = middle(bucket.from_ns);
@@ -42,8 +42,8 @@ fn middle(ns: u64) -> u64 {
 }
 
 /// Percentiles in rising order, by fio's own rule: the first bucket that reaches the share.
-pub(super) fn percentiles(bins: &[(u64, u64)], percents: &[f64]) -> Vec<(f64, u64)> {
-    let samples: u64 = bins.iter().map(|(_, count)| count).sum();
+pub(crate) fn percentiles(bins: &[(u64, u64)], percents: &[f64]) -> Vec<(f64, u64)> {
+    let samples = bins.iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
     let mut found = Vec::new();
     let (mut seen, mut wanted) = (0_u64, percents.iter().peekable());
     for (value, count) in bins {

@@ -5,7 +5,7 @@
 //! latencies (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`,
 //! `iodepth_complete`). Of an open loop the latencies count from the planned start.
 
-mod bins;
+pub(crate) mod bins;
 mod directions;
 mod disks;
 mod document;

@@ -1,0 +1,90 @@
+//! A run of which other hosts do a part: begins at a planned instant, and says when it ran.
+
+use std::time::Duration;
+
+use block::Nanos;
+use os::wall;
+use stats::live::Live;
+use stats::{PART_LAYOUT, Part, WallClock};
+
+use super::crew::Crew;
+use super::progress::{Opening, POLL, Run};
+
+/// Before the instant the workers are told when it is: early enough for each to be awake by then,
+/// late enough for both clocks to agree.
+const TOLD: Duration = Duration::from_millis(10);
+
+impl Run<'_> {
+    /// Waits for the planned instant, less the ramp, unless the user asks for an end. Returns the
+    /// instant by the clock of the cores; `None` if none is planned, or it was missed.
+    pub(super) fn await_start(&mut self, crew: &Crew, live: &mut dyn Live) -> Option<Nanos> {
+        let window_ns = self.shared?.start_ns?;
+        let ramp_ns = (self.spec.ramp_seconds * 1e9) as u64;
+        let start_ns = window_ns.saturating_sub(ramp_ns);
+        if start_ns <= wall::now_ns() {
+            return None;
+        }
+        let told_ns = start_ns.saturating_sub(TOLD.as_nanos() as u64);
+        while !wall::approach(told_ns, POLL) {
+            self.poll(live);
+            if self.stop.asked() > 0 {
+                return None;
+            }
+        }
+        let (now_ns, now) = wall::beside(self.clock);
+        let start = now + Nanos(start_ns.saturating_sub(now_ns));
+        crew.start_at(start);
+        while !wall::approach(start_ns, TOLD) {}
+        Some(start)
+    }
+
+    /// What lets the result be merged with those of other hosts.
+    pub(super) fn part(&self, opening: &Opening) -> Option<Part> {
+        let shared = self.shared?;
+        let whole = self.collected.whole();
+        let (started_ns, ended_ns) = match whole.start <= whole.end {
+            true => {
+                (on_wall(opening.wall, whole.start), on_wall(wall::beside(self.clock), whole.end))
+            }
+            // No worker began.
+            false => (opening.wall.0, opening.wall.0),
+        };
+        let known = wall::discipline();
+        Some(Part {
+            layout: PART_LAYOUT,
+            machine: wall::machine().unwrap_or_default(),
+            clock: WallClock {
+                source: os::counters::clock_source().unwrap_or_default(),
+                synchronised: known.map(|known| known.synchronised),
+                error_ns: known
+                    .filter(|known| known.synchronised)
+                    .map(|known| u64::try_from(known.error.as_nanos()).unwrap_or(u64::MAX)),
+            },
+            planned_ns: shared.start_ns,
+            started_ns,
+            ended_ns: ended_ns.max(started_ns),
+            exact: self.collected.exact(),
+            ..Part::default()
+        })
+    }
+}
+
+/// An instant on the wall clock, by one that both clocks have in common.
+fn on_wall((wall_ns, at): (u64, Nanos), instant: Nanos) -> u64 {
+    match instant >= at {
+        true => wall_ns.saturating_add(instant.since(at).0),
+        false => wall_ns.saturating_sub(at.since(instant).0),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn instants_before_and_after_the_common_one() {
+        let common = (1_000_000, Nanos(500));
+        assert_eq!(on_wall(common, Nanos(700)), 1_000_200);
+        assert_eq!(on_wall(common, Nanos(400)), 999_900);
+    }
+}
