@@ -283,7 +283,7 @@ fn await_command(
         if starts_at.is_some_and(|at| core.now() >= at) {
             break;
         }
-        step_all(core, workers, Order::Drain);
+        step_all(core, core.now(), workers, Order::Drain);
         let soon = core.now() + Nanos::from_millis(20);
         core.turn(Some(starts_at.map_or(soon, |at| at.min(soon))), ready)?;
         ready.clear();

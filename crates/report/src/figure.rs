@@ -83,7 +83,7 @@ pub fn tails(of: &Latency) -> Option<String> {
     (!each.is_empty()).then(|| format!("milliseconds with such an I/O: {}", each.join(", ")))
 }
 
-/// Whose time a latency is, where the wait for a processor is more than this share of the mean.
+/// Says how much of the mean latency waited for a CPU, if that is more than this share.
 pub fn waited(of: &Latency) -> Option<String> {
     const SOME: f64 = 0.001;
     let waited = of.waited_for_cpu.filter(|waited| waited.share >= SOME)?;

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use stats::{Check, Cpu, Latency, MeasuringCost, Placement, RunResult, Verdict};
+use stats::{Check, Latency, MeasuringCost, Placement, RunResult, Verdict};
 
 use crate::asked;
 use crate::bounds;
@@ -94,7 +94,7 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
     asked::write(result, paint, out)?;
     failures::write(result, paint, out)?;
     hosts::write(result, paint, out)?;
-    write_cpu(&result.cpu, result.host.cores, out)?;
+    write_cpu(result, out)?;
     write_placement(&result.placement, out)?;
     write_cost(result.cost.as_ref(), out)?;
     targets::write(&result.workers, paint, out)?;
@@ -383,7 +383,7 @@ mod test {
         result.totals.bytes_per_second = f64::NAN;
         result.totals.latency_ns.max = Some(u64::MAX);
         result.totals.ios = u64::MAX;
-        result.cpu = Cpu { target_cores: Some(f64::MAX), ..Cpu::default() };
+        result.cpu = stats::Cpu { target_cores: Some(f64::MAX), ..stats::Cpu::default() };
         result.partial = Some("interrupted after 3 s of 10 s".into());
         let text = text(&result, Paint::PLAIN);
         assert!(
