@@ -99,4 +99,5 @@ mod traced;
 mod turns;
 mod tutorial;
 mod unanswered;
+mod whose_time;
 mod wrong_jobs;
