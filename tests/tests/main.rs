@@ -99,5 +99,4 @@ mod traced;
 mod turns;
 mod tutorial;
 mod unanswered;
-mod whose_time;
 mod wrong_jobs;
