@@ -38,9 +38,9 @@ fn listeners(table: &str, port: u16) -> Vec<String> {
 /// Whether the process of a folder of `/proc` has one of the sockets and does not exit.
 fn lives_with(process: &Path, inodes: &[String]) -> bool {
     let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-    let links = files.filter_map(|file| fs::read_link(file.path()).ok());
-    let has = |link: std::path::PathBuf| inodes.iter().any(|inode| link.as_os_str() == &**inode);
-    links.map(has).any(|has| has) && !is_exiting(process)
+    let mut links = files.filter_map(|file| fs::read_link(file.path()).ok());
+    links.any(|link| inodes.iter().any(|inode| link.as_os_str() == &**inode))
+        && !is_exiting(process)
 }
 
 /// Whether a process exits; `false` if that cannot be read.
