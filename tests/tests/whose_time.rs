@@ -121,7 +121,11 @@ fn the_volume_s_share_of_the_mean_is_the_device_s() {
     std::thread::scope(|threads| {
         let hogs = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         for _ in 0..hogs {
-            threads.spawn(|| while !over.load(Ordering::Relaxed) {});
+            threads.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
         }
         let stops = Stops(&over);
         for (sectors, args) in [

@@ -292,7 +292,9 @@ mod test {
         let over = std::sync::atomic::AtomicBool::new(false);
         let spin = || {
             crate::cpu::pin(cpu).unwrap();
-            while !over.load(std::sync::atomic::Ordering::Relaxed) {}
+            while !over.load(std::sync::atomic::Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
         };
         std::thread::scope(|threads| {
             let delayed = threads.spawn(|| {
