@@ -37,8 +37,8 @@ impl Agenda {
     }
 
     /// Steps each worker that has or may have something to do, each with its own time: an I/O's
-    /// latency ends when its worker gets to it. `news` are the events of the core's last turn, which
-    /// ended at `now`. Returns when to step again without an event.
+    /// latency ends when its worker gets to it. `news` are the events of the core's last turn,
+    /// which ended at `now`. Returns when to step again without an event.
     #[inline]
     pub(crate) fn step(
         &mut self,

@@ -423,8 +423,8 @@ impl Interval {
         per(self.outstanding_ns().max(0) as f64, self.end.since(self.start).0 as f64)
     }
 
-    /// Returns the mean part of a latency, in nanoseconds, in which the worker's thread waited for a
-    /// processor; `None` without completions.
+    /// Returns the mean part of a latency, in nanoseconds, in which the worker's thread waited for
+    /// a processor; `None` without completions.
     pub fn mean_wait_ns(&self) -> Option<f64> {
         let ended = self.completed() + self.errors();
         (ended > 0).then(|| self.waited_ns as f64 / ended as f64)

@@ -1,6 +1,6 @@
-//! Coming and going. A login is answered when nothing is left of sessions before it: of the one whose
-//! place it takes, and of those of the same initiator that have ended. A connection that is lost
-//! stays known until its own changes have come back.
+//! Coming and going. A login is answered when nothing is left of sessions before it: of the one
+//! whose place it takes, and of those of the same initiator that have ended. A connection that is
+//! lost stays known until its own changes have come back.
 //!
 //! The initiator may then write anew: nothing that it sent before is executed after that.
 

@@ -3,9 +3,9 @@
 //! `open` handles the ICReq and `connect` the Connect command, which makes the connection an admin
 //! or an I/O queue. `command` and `data` receive I/O commands and their data, `answer` sends data
 //! and completions: the hot path. Of the other files, `admin` dispatches admin commands to
-//! `property`, `identify`, `feature`, `log` and `reset`, `arrival` lets in and out, `job` handles I/O commands other than read and
-//! write, and `end` terminates the connection. A command has a slot of `slot` with one or more
-//! I/Os.
+//! `property`, `identify`, `feature`, `log` and `reset`, `arrival` lets in and out, `job` handles
+//! I/O commands other than read and write, and `end` terminates the connection. A command has a
+//! slot of `slot` with one or more I/Os.
 
 mod admin;
 mod alive;
