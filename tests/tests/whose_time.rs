@@ -94,9 +94,9 @@ fn holds(drumfire: &Drumfire, device: &str, trace: &Trace, sectors: &str, args: 
     let end = seen.iter().map(|(_, at)| *at).fold(0.0, f64::max);
     let window: Vec<f64> = seen.iter().filter(|(_, at)| end - at <= 2.0).map(|(s, _)| *s).collect();
     let ios = result["totals"]["ios"].as_f64().unwrap();
-    // The window of the witness is shifted by what was in flight, and has the samples of H02.
+    // The witness sees what was in flight, and the reads of H02 and H25, too.
     let more = window.len() as f64 / ios;
-    assert!((0.93..1.07).contains(&more), "{args}: {ios} I/Os, {} seen", window.len());
+    assert!((0.93..1.3).contains(&more), "{args}: {ios} I/Os, {} seen", window.len());
     let latency = &result["totals"]["latency_ns"];
     let (mean, waited) = (&latency["mean"], &latency["waited_for_cpu"]["mean"]);
     let volume = (mean.as_f64().unwrap() - waited.as_f64().unwrap()) / 1e3;
