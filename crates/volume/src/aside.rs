@@ -34,8 +34,11 @@ impl Aside {
         let (ios, done, ready) = (VecDeque::new(), Vec::new(), Vec::new());
         let mut aside = Aside { core, lane, ios, done, ready, asked: 0 };
         let until = aside.now() + limit;
+        aside.poll()?;
+        // A poll may open the lane, and no event follows then.
         while !aside.lane.is_open() {
-            aside.turn(until)?;
+            aside.wait(until)?;
+            aside.poll()?;
         }
         Ok(aside)
     }
@@ -82,24 +85,30 @@ impl Aside {
             match failed {
                 Some(fault) => return Err(io::Error::other(fault.to_string())),
                 None if count > 0 => return Ok(count),
-                None => self.turn(until)?,
+                None => {}
+            }
+            self.poll()?;
+            if self.done.is_empty() {
+                self.wait(until)?;
             }
         }
     }
 
-    /// Waits once for events.
-    fn turn(&mut self, until: Nanos) -> io::Result<()> {
+    /// Polls the lane, and hands it queued I/Os.
+    fn poll(&mut self) -> io::Result<()> {
         let now = self.core.now();
         self.lane.poll(now, &mut self.done);
         self.lane.submit(now, &mut self.ios);
-        if let Some(why) = self.lane.broken() {
-            return Err(io::Error::other(why.to_owned()));
+        match self.lane.broken() {
+            Some(why) => Err(io::Error::other(why.to_owned())),
+            None => Ok(()),
         }
-        if now >= until {
+    }
+
+    /// Waits once for events.
+    fn wait(&mut self, until: Nanos) -> io::Result<()> {
+        if self.core.now() >= until {
             return Err(io::ErrorKind::TimedOut.into());
-        }
-        if !self.done.is_empty() {
-            return Ok(());
         }
         let wake = self.lane.wake().unwrap_or(until).min(until);
         self.ready.clear();
@@ -121,5 +130,59 @@ impl Aside {
             self.core.turn(Some(soon), &mut self.ready)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use block::Geometry;
+
+    use super::*;
+    use crate::OpenError;
+
+    /// A lane that the first poll opens, and that has no event and no timer afterwards.
+    struct Opens(bool);
+
+    impl Lane for Opens {
+        fn geometry(&self) -> Geometry {
+            Geometry::new(8192, 512)
+        }
+        fn submit(&mut self, _: Nanos, _: &mut VecDeque<Io>) {}
+        fn poll(&mut self, _: Nanos, _: &mut Vec<Done>) {
+            self.0 = true;
+        }
+        fn wake(&self) -> Option<Nanos> {
+            None
+        }
+        fn is_open(&self) -> bool {
+            self.0
+        }
+    }
+
+    impl Volume for Opens {
+        fn geometry(&self) -> Geometry {
+            Geometry::new(8192, 512)
+        }
+        fn lane(&self, _: &Core) -> Result<Box<dyn Lane>, OpenError> {
+            Ok(Box::new(Opens(false)))
+        }
+        fn flushes_all(&self) -> bool {
+            true
+        }
+        fn kind(&self) -> &'static str {
+            "test"
+        }
+        fn transport(&self) -> &'static str {
+            "local"
+        }
+    }
+
+    #[test]
+    fn a_lane_that_is_open_is_not_waited_for() {
+        let limit = Nanos::from_secs(60);
+        let began = os::Clock::get().now();
+        Aside::open(&Opens(false), 1, limit).unwrap();
+        let took = os::Clock::get().now().since(began);
+        assert!(took < Nanos::from_secs(30), "{took:?}");
     }
 }
