@@ -1,19 +1,22 @@
 //! Clients, both good and hostile ones that speak the protocol.
 
+mod flushed;
+mod traffic;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
-use block::{Done, Fault, Io, Nanos, Op, Pool, Rng, Tag};
+use block::{Nanos, Op, Pool, Rng};
 use proto::iscsi::{InitiatorConfig, IscsiInitiator, new_isid};
 use proto::nvme::{ControllerInstance, NvmeAdmin, NvmeInitiatorConfig, NvmeQueue};
 use proto::{Fence, Initiator, Phase};
 use serve::Protocol;
 
-use crate::disk::BLOCK;
 use crate::link::Link;
 use crate::net::{Net, Side};
-use crate::region::{Region, WriteEnd};
+use crate::region::Region;
 use crate::world::{Dialer, target_name};
+use flushed::Flushed;
 
 /// Minimum and maximum time until a client reconnects.
 const BACK_OFF: (u64, u64) = (1_000_000, 300_000_000);
@@ -90,47 +93,6 @@ enum ClientState {
     Away(Nanos),
     Iscsi(Box<Link<IscsiInitiator>>),
     Nvme(Box<Link<NvmeAdmin>>, Option<Box<Link<NvmeQueue>>>),
-}
-
-/// A client's knowledge of the durability of its writes.
-struct Flushed {
-    /// Failed flushes of the client's unit.
-    losses: Rc<Cell<u64>>,
-    /// Number of failed flushes when the first unflushed write was acknowledged.
-    since: Option<u64>,
-    /// Number of failed flushes, likewise, for writes after the flush in flight began.
-    next: Option<u64>,
-    /// The client checks the server's reported instance; others, like kernels, do not.
-    looks: bool,
-    instance: Option<u64>,
-}
-
-impl Flushed {
-    /// Records that a write was acknowledged.
-    fn wrote(&mut self) {
-        let now = self.losses.get();
-        self.since.get_or_insert(now);
-        self.next.get_or_insert(now);
-    }
-
-    /// Handles the end of a flush that began when `begun` flushes had failed. A failed flush
-    /// reports the loss of all writes that were acknowledged by then.
-    fn ended(&mut self, begun: u64, result: Result<(), Fault>) -> Result<(), String> {
-        if result.is_err() {
-            self.forget();
-            return Ok(());
-        }
-        let since = std::mem::replace(&mut self.since, self.next.take());
-        match since.filter(|since| *since < begun) {
-            None => Ok(()),
-            Some(_) => Err("it is done, though one has failed since data were written".to_owned()),
-        }
-    }
-
-    /// Notes that the client knows of possible losses, or has no record of its writes.
-    fn forget(&mut self) {
-        (self.since, self.next) = (None, None);
-    }
 }
 
 struct Pending {
@@ -462,184 +424,6 @@ impl Client {
                 Ok(())
             }
         }
-    }
-
-    /// The endpoint that carries I/Os.
-    fn io_end(&mut self) -> Option<(&mut dyn Initiator, &mut proto::Outbox)> {
-        match &mut self.state {
-            ClientState::Away(_) | ClientState::Nvme(_, None) => None,
-            ClientState::Iscsi(link) => Some((&mut link.end, &mut link.out)),
-            ClientState::Nvme(_, Some(queue)) => Some((&mut queue.end, &mut queue.out)),
-        }
-    }
-
-    /// Submits new I/Os.
-    fn submit(&mut self, now: Nanos) {
-        if !self.is_ready() || now < self.next_burst || self.mischief == Mischief::Crowd {
-            return;
-        }
-        if self.mischief == Mischief::Hoard {
-            return self.hoard(now);
-        }
-        let burst = if self.pace == Nanos(0) { self.depth } else { self.burst };
-        for tag in 0..self.ios.len().min(burst) {
-            let room = self.io_end().map_or(0, |(end, _)| end.room());
-            if self.ios[tag].is_some() || room == 0 {
-                continue;
-            }
-            let draw = self.rng.below(24);
-            if draw >= 23 {
-                self.submit_flush(now, tag);
-                continue;
-            }
-            // Blocks in doubt are written again soon: that must stay.
-            let doubtful = match draw < 10 && self.rng.below(2) == 0 {
-                true => self.region.pick_doubtful(&mut self.rng, self.blocks),
-                false => None,
-            };
-            let place = doubtful.or_else(|| self.region.pick(&mut self.rng, self.blocks));
-            let Some((at, count)) = place else { continue };
-            let (mut op, mut buf, mut first) = (Op::Read, None, None);
-            if draw < 10 {
-                if let Some(mut taken) = self.pool.take(count * BLOCK as usize) {
-                    first = Some(self.region.fill(count, &mut taken));
-                    (op, buf) = (Op::Write, Some(taken));
-                }
-            } else if draw == 10 {
-                op = Op::WriteZeroes;
-            }
-            let offset = (self.region.first + at as u64) * u64::from(BLOCK);
-            let len = count as u32 * BLOCK;
-            let io = Io { tag: Tag(tag as u64), op, fua: draw == 1, len, offset, buf };
-            let losses = self.flushed.losses.get();
-            self.ios[tag] = Some(Pending { op, at, count, first, since: now, losses });
-            if let Some((end, out)) = self.io_end() {
-                end.submit(now, io, out);
-            }
-        }
-        self.next_burst = now + self.pace;
-    }
-
-    /// Submits a flush, one at a time.
-    fn submit_flush(&mut self, now: Nanos, tag: usize) {
-        if self.ios.iter().flatten().any(|pending| pending.op == Op::Flush) {
-            return;
-        }
-        self.flushed.next = None;
-        let (op, losses) = (Op::Flush, self.flushed.losses.get());
-        let pending = Pending { op, at: 0, count: 0, first: None, since: now, losses };
-        self.ios[tag] = Some(pending);
-        let io = Io { tag: Tag(tag as u64), op, fua: false, len: 0, offset: 0, buf: None };
-        if let Some((end, out)) = self.io_end() {
-            end.submit(now, io, out);
-        }
-    }
-
-    /// Submits writes whose data the client never sends, once.
-    fn hoard(&mut self, now: Nanos) {
-        if self.is_mute {
-            return;
-        }
-        let count = Pool::LARGE_BYTES / BLOCK as usize;
-        for tag in 0..self.ios.len() {
-            let room = self.io_end().map_or(0, |(end, _)| end.room());
-            let buf = if room > 0 { self.pool.take(Pool::LARGE_BYTES) } else { None };
-            let Some(buf) = buf else { break };
-            let len = Pool::LARGE_BYTES as u32;
-            let io = Io {
-                tag: Tag(tag as u64),
-                op: Op::Write,
-                fua: false,
-                len,
-                offset: 0,
-                buf: Some(buf),
-            };
-            let (op, losses) = (Op::Write, 0);
-            self.ios[tag] = Some(Pending { op, at: 0, count, first: None, since: now, losses });
-            if let Some((end, out)) = self.io_end() {
-                end.submit(now, io, out);
-            }
-        }
-    }
-
-    /// Sends PDUs, unless the client is mute.
-    fn flush(&mut self, net: &mut Net) {
-        let (mischief, sent, is_mute) = (self.mischief, self.sent_bytes, self.is_mute);
-        let rng = &mut self.rng;
-        let mut total = 0;
-        let mut change = |mut bytes: Vec<u8>| {
-            match mischief {
-                Mischief::Mute(after) if sent > after => bytes.clear(),
-                Mischief::Hoard if is_mute => bytes.clear(),
-                Mischief::Flip(after) if sent > after && rng.below(4) == 0 => {
-                    let at = rng.below(bytes.len() as u64) as usize;
-                    bytes[at] ^= 1 << rng.below(8);
-                }
-                _ => {}
-            }
-            total += bytes.len() as u64;
-            bytes
-        };
-        match &mut self.state {
-            ClientState::Away(_) => {}
-            ClientState::Iscsi(link) => link.flush(net, &mut change),
-            ClientState::Nvme(admin, queue) => {
-                admin.flush(net, &mut change);
-                if let Some(queue) = queue {
-                    queue.flush(net, &mut change);
-                }
-            }
-        }
-        self.sent_bytes += total;
-    }
-
-    /// Checks completions.
-    fn settle(&mut self, now: Nanos) -> Result<(), String> {
-        let Some((end, _)) = self.io_end() else { return Ok(()) };
-        let done: Vec<Done> = end.done().drain(..).collect();
-        done.into_iter().try_for_each(|done| self.finish(now, done))
-    }
-
-    fn finish(&mut self, now: Nanos, done: Done) -> Result<(), String> {
-        let tag = done.tag.0 as usize;
-        let pending = self.ios.get_mut(tag).and_then(Option::take);
-        let Some(Pending { op, at, count, first, since, losses }) = pending else {
-            return Err(format!("{}: an answer to no I/O, or the second to one", self.name));
-        };
-        let checked = match op {
-            _ if self.mischief == Mischief::Hoard => Ok(()),
-            // A flush without an answer reports nothing.
-            Op::Flush if done.result.is_err_and(Fault::is_lost) => Ok(()),
-            Op::Flush => self.flushed.ended(losses, done.result),
-            Op::Read => {
-                let bytes = done.result.is_ok().then_some(done.buf.as_deref()).flatten();
-                self.region.read(at, count, bytes)
-            }
-            _ => {
-                let end = match done.result {
-                    Ok(()) => WriteEnd::Done,
-                    Err(fault) if fault.is_lost() || fault == Fault::Aborted => WriteEnd::Lost,
-                    Err(_) => WriteEnd::Failed,
-                };
-                self.region.written(at, count, first, end);
-                if end == WriteEnd::Done {
-                    self.flushed.wrote();
-                }
-                Ok(())
-            }
-        };
-        if let Some(buf) = done.buf {
-            self.pool.give(buf);
-        }
-        if done.result.is_ok() {
-            self.completed += 1;
-            self.longest = self.longest.max(now.since(since));
-        }
-        // Anybody may write anywhere on the unit of hostile clients.
-        if self.mischief != Mischief::None {
-            return Ok(());
-        }
-        checked.map_err(|why| format!("{}: {op:?} of unit {}: {why}", self.name, self.unit))
     }
 
     /// Closes the connection, and reconnects after `away` and a little more.
