@@ -1,4 +1,4 @@
-//! What bounds came to, as lines of a table and as a section of a page.
+//! Verdicts on bounds, as lines of a table and as a section of a page.
 
 use std::io::{self, Write};
 

@@ -1,12 +1,12 @@
-//! How the I/Os of a run ended, in words: "no errors" only where nothing speaks against it.
+//! How the I/Os of a run ended, in words: "no errors" only if no problem is known.
 
 use stats::{RunResult, Waiting};
 
 use crate::connections;
 use crate::figure;
 
-/// What did not end well: failed I/Os, those without an answer, lost connections, and what of it
-/// was before the measured window. Empty where all is well.
+/// Returns the problems of a run: failed I/Os, unanswered I/Os, lost connections, and those of the
+/// ramp. Empty if there are none.
 pub(crate) fn troubles(result: &RunResult) -> Vec<String> {
     let totals = &result.totals;
     let several = result.workers.len() > 1;

@@ -1,4 +1,4 @@
-//! What kind of job it was, in one line.
+//! Kind of a job, in one line.
 
 use stats::Job;
 

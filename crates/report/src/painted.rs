@@ -1,4 +1,4 @@
-//! Renderings for a terminal: text with colours of ours, and nothing of others that steers it.
+//! Renderings for a terminal: text with our colours, and no control sequences from input.
 
 use block::{printable, steers};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::style;
 pub struct Painted(String);
 
 impl Painted {
-    /// Takes what a function of this crate wrote of a [`printable_of`] document.
+    /// Sanitizes the output of a function of this crate for a [`printable_of`] document.
     pub(crate) fn of(written: Vec<u8>) -> Painted {
         let text = String::from_utf8_lossy(&written);
         let mut painted = String::with_capacity(text.len());

@@ -15,7 +15,7 @@ const NAME: usize = 34;
 /// One target, or one volume that no target serves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetRow {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// I/Os done without a fault.
     pub ios: u64,

@@ -19,7 +19,7 @@ const BANDS_CLEAR: usize = 4;
 const LETTER: f64 = 6.7;
 const LINE: f64 = 16.0;
 
-/// Where the axes cross and end.
+/// Edges of the plot area, where the axes meet and end.
 pub(super) struct Frame {
     pub(super) left: f64,
     pub(super) right: f64,
@@ -93,8 +93,8 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
     (below + 4.0, svg)
 }
 
-/// Frame, ticks with their words, and the names of both axes. The ends are told in data, so that
-/// points can be read back.
+/// Draws frame, ticks with labels, and the names of both axes. Attributes have the ends of the
+/// axes, so that points can be read back.
 pub(super) fn ticks(
     svg: &mut String,
     [x_axis, y_axis]: [&Axis; 2],
@@ -317,7 +317,7 @@ mod test {
     use crate::chart::plot::POINTS;
     use crate::generated::Chance;
 
-    /// What the attribute of a tag holds.
+    /// Returns the value of a tag's attribute.
     fn attribute<'a>(svg: &'a str, name: &str) -> &'a str {
         let from = svg.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
         svg[from..].split('"').next().unwrap()

@@ -1,4 +1,4 @@
-//! Rows made of parts: what a processor did, or how a bound comes about step by step.
+//! Stacked rows: time of a CPU by activity, or the steps of a bound.
 
 use std::fmt::Write as _;
 
@@ -8,13 +8,13 @@ use crate::page::escape;
 /// Rows that share a scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What it answers, in a sentence.
+    /// Question that the chart answers, in a sentence.
     pub about: String,
-    /// What a row of full length is; the longest of all rows if `None`.
+    /// Value of a row of full length; the longest row if `None`.
     pub full: Option<f64>,
-    /// What parts are, in their order; each has a colour.
+    /// Names of the parts, in order; each part has a colour.
     pub names: Vec<String>,
     /// From top to bottom.
     pub rows: Vec<Row>,
@@ -23,7 +23,7 @@ pub struct Parts {
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// Label.
     pub label: String,
     /// The figure as it is read.
     pub text: String,

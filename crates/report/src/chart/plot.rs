@@ -1,4 +1,4 @@
-//! Lines over an axis: what is to be drawn, and the figure around the drawings.
+//! Line plots: the data, and the figure around the drawings.
 
 use std::fmt::Write as _;
 
@@ -11,9 +11,9 @@ use crate::page::{escape, whole};
 /// Lines, bands and marks over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What it answers, in a sentence.
+    /// Question that the plot answers, in a sentence.
     pub about: String,
     /// Across.
     pub x: Axis,
@@ -28,7 +28,7 @@ pub struct Plot {
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Its name, which stands at its end.
+    /// Name, drawn at the end of the line.
     pub name: String,
     /// In ascending order of x.
     pub points: Vec<Point>,
@@ -46,16 +46,16 @@ pub struct Point {
     pub x: f64,
     /// Upwards; `None` leaves a gap.
     pub y: Option<f64>,
-    /// Between what it lies.
+    /// Lower and upper end of the value's interval.
     pub range: Option<(f64, f64)>,
 }
 
 /// A place across that is named.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// Its name, as "knee".
+    /// Name, as "knee".
     pub name: String,
-    /// Where across.
+    /// Position on the x axis.
     pub x: f64,
 }
 
@@ -86,7 +86,7 @@ impl Plot {
         figure(number, words, |width| draw::plot(self, width), self.table())
     }
 
-    /// What it shows, for those who cannot see it.
+    /// Description for screen readers.
     pub fn description(&self) -> String {
         let said = |series: &Series| -> Option<String> {
             let known: Vec<(f64, f64)> =

@@ -168,7 +168,7 @@ fn longest(runs: &[RunResult]) -> Option<String> {
     Some(format!("{mark}{}", figure::latency(Some(most))))
 }
 
-/// Both sides, the change with its interval, and the verdict in a word.
+/// Returns both sides, the change with its interval, and the verdict in a word.
 fn words(figure: &Figure, paint: Paint) -> String {
     let (a, b) = (show(figure.name, &figure.a), show(figure.name, &figure.b));
     let change = change(figure);

@@ -45,7 +45,7 @@ pub fn mark<'a>(comparisons: impl IntoIterator<Item = &'a mut Comparison>) -> Ju
     }
 }
 
-/// Tells whether a figure is one of its own that can be judged.
+/// Returns whether a figure counts: it follows no other figure and has a verdict.
 fn counts(figure: &Figure) -> bool {
     let is_open = figure.a.at_least || figure.b.at_least || figure.unkept;
     figure.follows.is_none() && figure.chance.is_some() && !is_open

@@ -139,7 +139,7 @@ pub(super) fn show(name: &str, sample: &Sample) -> String {
     if sample.at_least { format!("≥{text}") } else { text }
 }
 
-/// The verdict, and what a change would have to be to show.
+/// Returns the verdict, and the smallest detectable change if there is none.
 pub(super) fn words(figure: &Figure) -> String {
     let seen = figure.detectable.map(|share| format!("{:.1} %", share * 100.0));
     match (figure.verdict, seen) {
@@ -159,7 +159,7 @@ pub(super) fn words(figure: &Figure) -> String {
     }
 }
 
-/// Lines that say what the intervals rest on, or how to get some.
+/// Returns lines on the basis of the intervals, or on how to get intervals.
 fn rests_on(comparison: &Comparison, [a, b]: [&str; 2]) -> Vec<String> {
     let Some(figure) = comparison.figures.first() else {
         return vec!["nothing is known".to_owned()];

@@ -1,5 +1,5 @@
-//! Order of the runs of two sides, by when they began: what drifts meanwhile lies
-//! between sides that were measured one after the other, and not between rounds of both.
+//! Order of the runs of two sides, by start time: drift separates sides that were measured one
+//! after the other, but not rounds with both sides.
 
 use serde::Serialize;
 use stats::{Drift, Origin, RunResult};
@@ -14,7 +14,7 @@ pub enum Turns {
     Mixed,
     /// Blocks: a side was over before the other began.
     Apart,
-    /// Nothing drifts: they were simulated.
+    /// Simulated runs: no drift.
     Simulated,
     /// Unknown order.
     #[default]
@@ -42,7 +42,7 @@ impl Turns {
     }
 }
 
-/// The order of the runs, and what it says of noise.
+/// Returns the order of the runs, and its effect on noise.
 pub(super) fn of(a: &[RunResult], b: &[RunResult]) -> (Turns, Drift) {
     if a.iter().chain(b).all(|run| run.origin == Origin::Simulated) {
         return (Turns::Simulated, Drift::none());

@@ -6,7 +6,7 @@ use stats::Buckets;
 /// Bits of a latency that fio keeps.
 const BITS: u32 = 6;
 
-/// What was counted in each of fio's buckets, by the latency that fio calls it.
+/// Returns the count of each fio bucket, with the latency by which fio names the bucket.
 pub(crate) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
     let mut bins: Vec<(u64, u64)> = Vec::new();
     for bucket in buckets.iter() {
@@ -96,7 +96,7 @@ mod test {
         let percentiles = percentiles(&bins, &[0.1, 50.0, 100.0]);
         let [_, (50.0, median), (100.0, _)] = percentiles[..] else { panic!("{percentiles:?}") };
         assert!(median.abs_diff(5000) < 80, "{median}");
-        // Of 0 to 9999: √((10000² − 1) / 12).
+        // Deviation of 0 to 9999: √((10000² − 1) / 12).
         assert!((deviation(&bins, 4999.5) - 2886.75).abs() < 10.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What was done in each direction, and in all together where a job wants that.
+//! Figures of each direction, and of all directions together if the job requests them.
 
 use stats::{Rates, Second};
 
@@ -7,7 +7,7 @@ use super::figures::Figures;
 use super::{bins, options};
 use crate::group::{Group, Part};
 
-/// What is shown of every latency.
+/// Selection of the figures shown for every latency.
 struct Shown<'a> {
     figures: &'a Figures,
     /// Histograms too.

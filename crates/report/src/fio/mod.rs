@@ -1,9 +1,9 @@
 //! The document that `fio --output-format=json` prints, of a result of ours: names, order, types
 //! and buckets are fio's, so that programs that read fio's results read these too.
 //!
-//! What is not measured is 0, as it is with fio where a clock was switched off: submission
-//! latencies (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`,
-//! `iodepth_complete`). Of an open loop the latencies count from the planned start.
+//! Values that are not measured are 0, as in fio with a disabled clock: submission latencies
+//! (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`, `iodepth_complete`).
+//! Latencies of an open loop count from the planned start.
 
 pub(crate) mod bins;
 mod directions;
@@ -42,7 +42,7 @@ use crate::reason;
 /// The version whose document this is.
 const VERSION: &str = "fio-3.33";
 
-/// What a document says beside the figures.
+/// Optional parts of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Include {
     /// The histograms, as `json+` has them.
@@ -56,7 +56,7 @@ pub struct Include {
 pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
     let mut jobs = each_job(steps, include, |job, _| job);
-    // As with fio, from the beginning of the whole run to its end, whichever job it is.
+    // As in fio, from the start of the whole run to its end, for each job.
     let took_s = steps.iter().map(|step| step.totals.seconds + step.job.ramp_seconds).sum::<f64>();
     jobs.iter_mut().for_each(|job| job.elapsed = took_s.ceil() as u64);
     let (timestamp_ms, time) = ended(last);
@@ -91,7 +91,7 @@ pub fn terse(steps: &[RunResult], version: u32) -> Painted {
     Painted::of(out)
 }
 
-/// What `of` makes of each job of a run, a result for each of its steps, and of the job's group.
+/// Maps each job of a run and its group with `of`; the run has a result for each step.
 fn each_job<T>(steps: &[RunResult], include: Include, of: impl Fn(Job, &Group<'_>) -> T) -> Vec<T> {
     let mut made = Vec::new();
     let mut id = 0;
@@ -188,7 +188,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, include: Inc
     }
 }
 
-/// How far to believe the figures of a group: those of the run, and what of its own was lost.
+/// Returns the run's credibility, with the group's unanswered I/Os and lost connections.
 fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
     let verdicts = reason::verdicts(result).into_iter();
     let workers = || group.workers.iter();
@@ -208,8 +208,8 @@ fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
 /// The errno with which fio ends a job that finds other data than were written.
 const EILSEQ: u32 = 84;
 
-/// The errno with which a job ends: that of what it did not keep, of other data than were written,
-/// or of the first I/O that failed.
+/// Returns the errno with which a job ends: that of a missed limit, EILSEQ for a miscompare, or
+/// that of the first failed I/O.
 fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
     let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
     let differs = || differs(result, group).then_some(EILSEQ);
@@ -219,8 +219,8 @@ fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
     missed.map(|missed| missed.errno).or_else(differs).or_else(first)
 }
 
-/// Whether the group found other data than were written: where the result says which worker did,
-/// it is one of its own, and otherwise any group that compares.
+/// Returns whether the group had a miscompare. If the result names a worker, it must be one of the
+/// group; otherwise any group that verifies counts.
 fn differs(result: &RunResult, group: &Group<'_>) -> bool {
     let failed =
         |check: &stats::Check| check.code == "H05" && check.verdict == stats::Verdict::Fail;
@@ -390,8 +390,8 @@ mod test {
         assert_eq!((keys(&both), &both["mixed"]), ([true; 5], mixed));
     }
 
-    /// As with fio, a job without options of its own shows none, and one whose options have no
-    /// values shows that.
+    /// As in fio, a job without options shows none, and a job whose options have no values shows
+    /// those options.
     #[test]
     fn options_are_those_of_the_file() {
         let of = |own: Value| {
@@ -461,7 +461,7 @@ mod test {
         assert_eq!(errors(&result), [Some(5), Some(5), Some(3)]);
         result.failures[0].status = Some("ENOSPC (28): No space left on device".into());
         assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);
-        // The same, told by a target.
+        // Same error, reported by a target.
         result.failures[0].status = Some("capacity exceeded (SCT 0h, SC 81h)".into());
         result.failures[0].fault = "no space left".into();
         assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);

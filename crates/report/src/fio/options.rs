@@ -1,4 +1,4 @@
-//! The job's settings in fio's words, as far as a reader wants them: what, how large, how deep.
+//! The job's settings as fio options: access pattern, block size, depth.
 
 use serde_json::Value;
 use stats::RunResult;
@@ -31,7 +31,7 @@ pub(super) fn goes_on(result: &RunResult, group: &Group<'_>) -> bool {
     own.iter().chain(&all).any(|(name, value)| name == "continue_on_error" && value != "none")
 }
 
-/// What our own job says, in fio's words.
+/// Returns the options of a native job in fio's words.
 pub(super) fn made_of(group: &Group<'_>) -> Vec<(&'static str, String)> {
     let mut options = vec![("name", group.name.clone())];
     let lines = lines(group.workload);
@@ -84,8 +84,8 @@ pub(super) fn depth(group: &Group<'_>) -> u32 {
     depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
 }
 
-/// What latencies are searched for: the depth that was found or tried last, the target in
-/// nanoseconds, the share in percent, and the window in microseconds.
+/// Returns the settings of a latency-target search: the depth that was found or tried last, the
+/// target in nanoseconds, the share in percent, and the window in microseconds.
 pub(super) fn search(group: &Group<'_>) -> (u32, u64, f64, u64) {
     let found = group.workers.iter().filter_map(|worker| worker.searched);
     let depth = found.map(|searched| searched.depth).max().unwrap_or_else(|| depth(group));
@@ -95,7 +95,8 @@ pub(super) fn search(group: &Group<'_>) -> (u32, u64, f64, u64) {
     (depth, target_ns, number(search, "percent", 100.0), whole("window_us"))
 }
 
-/// Whether the group trims: what is neither read nor written are trims then, not flushes.
+/// Returns whether the group trims: other operations than reads and writes are then trims, not
+/// flushes.
 pub(crate) fn trims(workload: &Value) -> bool {
     trims_first(workload) || lines(workload).iter().any(trims_some)
 }

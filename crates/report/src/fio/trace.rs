@@ -1,8 +1,8 @@
 //! The trace that `fio` writes with `write_iolog`, which programs replay: every I/O of a job in the
-//! order in which they began.
+//! order of start times.
 //!
-//! The third version of the form, that of `fio-3.33`: microseconds since the job began, the file,
-//! what is done, and where.
+//! The format is version 3, that of `fio-3.33`: microseconds since the job's start, the file, the
+//! operation, offset and length.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use block::{Nanos, Op};
 use stats::Record;
 
-/// What a worker drives.
+/// Files that a worker drives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driven {
     /// Names of its files.

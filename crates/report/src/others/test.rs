@@ -5,7 +5,7 @@ use super::*;
 use crate::fio;
 use crate::generated;
 
-/// What fio prints of one job in client mode, from a histogram of ours.
+/// Returns fio's output for one job in client mode, from a histogram of ours.
 fn job(name: &str, host: Option<&str>, latencies: &Latencies) -> Value {
     let bins = fio::bins::bins(&Buckets::of(latencies));
     let percents = [50.0, 99.0, 99.9];

@@ -1,4 +1,4 @@
-//! A comparison as a page: both sides beside each other, then the same charts laid over each other.
+//! A comparison as a page: both sides next to each other, then the same charts overlaid.
 
 use stats::{Bound, RunResult};
 

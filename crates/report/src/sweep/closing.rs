@@ -1,5 +1,5 @@
-//! The sum of a sweep for the last screen of a terminal: the number of its one cell or of its best,
-//! how far to believe it and why, and what the other cells came to.
+//! Summary of a sweep for the last screen of a terminal: the number of its only or best cell, its
+//! credibility and reason, and the other cells.
 
 use std::io::{self, Write};
 
@@ -70,7 +70,7 @@ fn more(all: usize) -> String {
     if all > 1 { format!(", and {} more (above)", all - 1) } else { String::new() }
 }
 
-/// Number, origin, class and reason of a cell, between what it lies, and its latencies.
+/// Writes number, origin, class and reason of a cell, its interval, and its latencies.
 fn write_best(
     sweep: &SweepResult,
     cell: &Cell,
