@@ -13,7 +13,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 pub struct Crc32c(Digest);
 
 impl Crc32c {
-    /// Of nothing yet.
+    /// Returns the checksum state of zero bytes.
     pub fn new() -> Crc32c {
         Crc32c(Digest::new(Crc32Iscsi))
     }

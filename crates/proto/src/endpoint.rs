@@ -8,15 +8,15 @@ use crate::{Arrival, Outbox};
 
 /// One end of one connection.
 pub trait Endpoint {
-    /// Takes the next bytes of the stream, cut anywhere, and appends the answers to `out`.
+    /// Takes the next bytes of the stream, split anywhere, and appends the answers to `out`.
     ///
-    /// After an error the connection must end: send what is in `out`, then close.
+    /// After an error the connection must end: send the content of `out`, then close.
     fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending>;
 
-    /// When [`tick`](Self::tick) wants to be called next: time-outs, keep-alive.
+    /// Returns the time at which [`tick`](Self::tick) must be called next: time-outs, keep-alive.
     fn deadline(&self) -> Option<Nanos>;
 
-    /// Does what is due at `now`.
+    /// Does the work due at `now`.
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending>;
 }
 
@@ -49,11 +49,11 @@ pub trait Initiator: Endpoint {
         None
     }
 
-    /// Offset and length in bytes of the changes (writes, trims, zeroing) that were sent and are
-    /// not answered. To be asked before [`abandon`](Self::abandon).
+    /// Returns offset and length in bytes of the changes (writes, trims, zeroing) that were sent
+    /// and are unanswered. Call this before [`abandon`](Self::abandon).
     ///
-    /// Left out is what was not executed, such as a command that waits because the peer was busy,
-    /// and a write that was answered and whose flush is under way.
+    /// The list leaves out commands that the peer did not execute, such as a command to repeat
+    /// because the peer was busy, and acknowledged writes whose flush is in flight.
     fn in_doubt(&self) -> Vec<(u64, u64)> {
         Vec::new()
     }
@@ -245,8 +245,7 @@ pub enum Ending {
     /// An I/O timed out, even if the peer still answers others.
     #[error("{0}")]
     Unanswered(Unanswered),
-    /// The peer tells that the volume is not what it was: look at it anew, and send again what was
-    /// not answered.
+    /// The peer reports that the volume has changed: open it again, and resend the unanswered I/Os.
     #[error("{0}")]
     Attention(Attention),
 }
@@ -279,14 +278,14 @@ impl std::fmt::Display for Attention {
     }
 }
 
-/// An I/O that timed out: the first of those that were found.
+/// An I/O that timed out: the first one found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Its operation.
+    /// Operation.
     pub op: Op,
-    /// Its first byte.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u32,
     /// The time-out.
     pub limit: Nanos,

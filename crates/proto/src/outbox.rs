@@ -22,7 +22,7 @@ pub struct Outbox {
     lent: bool,
     lap: Option<Lap>,
     /// The acknowledgement of this stamp proves that the peer has read all bytes appended before
-    /// it. Bytes behind it are `unstamped`: the next stamp proves those.
+    /// it. Later bytes are `unstamped`: the next stamp proves those.
     stamp: u32,
     unstamped: bool,
     /// The stamp of the chain being sent.
@@ -51,8 +51,7 @@ impl Outbox {
     /// into the warm buffer: faster than the kernel's gathering.
     pub const BY_REFERENCE_BYTES: usize = 16 << 10;
 
-    /// What a row counts as when [room](Self::has_room) is asked for and something by reference
-    /// ends it.
+    /// Bytes that a row counts for in [has_room](Self::has_room) if data by reference ends the row.
     pub const ENDED_ROW_BYTES: usize = Pool::SMALL_BYTES / 2;
 
     /// An empty outbox with buffers of `pool`, for an end that limits by itself how much it sends.
@@ -106,7 +105,7 @@ impl Outbox {
         }
     }
 
-    /// Its pool, for the buffers of I/Os.
+    /// Returns the pool, for the buffers of I/Os.
     pub fn pool(&self) -> &Pool {
         self.account.pool()
     }
@@ -118,20 +117,21 @@ impl Outbox {
         self.account.take(len_bytes)
     }
 
-    /// The same, possibly a shorter one, so that a connection makes progress when memory is short.
+    /// Takes a buffer that may be shorter, so that a connection makes progress when memory is
+    /// short.
     #[inline]
     pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take_part(len_bytes)
     }
 
-    /// The same for unsolicited data. Without a buffer the command has to be refused.
+    /// Takes a buffer for unsolicited data. Without a buffer, refuse the command.
     #[inline]
     pub fn take_unsolicited(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take_unsolicited(len_bytes)
     }
 
-    /// The same for data to be sent, which may have to be copied: of `len_bytes`, or where memory
-    /// is short of `least_bytes`, which is guaranteed up to the size of a small buffer.
+    /// Takes a buffer for data to send, which may have to be copied: `len_bytes`, or if memory is
+    /// short `least_bytes`, which is guaranteed up to the size of a small buffer.
     #[inline]
     pub fn take_to_send(&self, len_bytes: usize, least_bytes: usize) -> Option<Buf> {
         let whole = self.account.take_to_send(len_bytes);
@@ -175,15 +175,15 @@ impl Outbox {
         more == 0 || self.account.has_rows(0, more)
     }
 
-    /// The same for `count` pieces of at most `len` bytes each, every one of them in a row.
+    /// Returns whether `count` pieces of at most `len` bytes fit, each contiguous.
     pub fn has_rows(&self, count: usize, len: usize) -> bool {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
         let large = || count.div_ceil(Pool::LARGE_BYTES / len.clamp(1, Pool::LARGE_BYTES));
         free >= count * len + SPARE_BYTES || self.account.has_rows(large(), 0)
     }
 
-    /// The same for `count` headers, each with data by reference behind it: such data ends the row
-    /// that its header stands in, or has the header moved to a small one.
+    /// Returns whether `count` headers fit, each followed by data by reference: such data ends the
+    /// row of its header, or the header is moved to a small row.
     pub fn has_headers(&self, count: usize) -> bool {
         self.account.has_rows(1, count) || self.has_small_rows(2 + count)
     }
@@ -277,8 +277,8 @@ impl Outbox {
         std::mem::swap(&mut self.chain, sent);
     }
 
-    /// The same for a chain that goes to a socket. As long as nothing is lent, `lap_bytes` is asked
-    /// for the length of a ring from which such chains should be lent, see [`Outbox::lend`].
+    /// Exchanges `sent` for a chain that goes to a socket. While there is no ring, `lap_bytes`
+    /// returns the size of a ring for lending such chains, see [`Outbox::lend`].
     #[inline]
     pub fn exchange_for(
         &mut self,
@@ -464,7 +464,7 @@ mod test {
                     held.push((buf.to_vec(), buf.as_ptr(), round));
                 }
             }
-            // What the peer has not read yet is as it was sent, wherever it lies.
+            // Data that the peer has not read is unchanged in memory.
             let overlaps = |at: *const u8, len: usize, piece: &Piece| {
                 let (from, bytes) = piece.as_raw();
                 from < at.wrapping_add(len) && at < from.wrapping_add(bytes)

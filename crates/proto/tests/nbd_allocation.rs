@@ -192,7 +192,7 @@ fn contexts_are_listed_and_selected_by_the_rules() {
     assert_eq!(ask(set, &query(b"disk", &[base])), [4, 1]);
     let chosen = [word(b"disk"), vec![0, 0]].concat();
     assert_eq!(ask(go, &chosen), [3, 3, 1]);
-    // One extent on request, also of a range of many; then what is refused.
+    // One extent on request, also for a range of many; then refused requests.
     let one = server.take(&status(8, 512, 8 << 20));
     assert_eq!(one.len(), 20 + 4 + 8);
     assert_eq!(one[24..], [&((1 << 20) - 512_u32).to_be_bytes()[..], &[0; 4]].concat());

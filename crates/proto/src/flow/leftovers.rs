@@ -1,8 +1,8 @@
-//! I/Os of a connection that is gone.
+//! I/Os of a lost connection.
 //!
-//! A volume cannot be told to forget them. Until they have come back, what they write may overwrite
-//! what another connection of the same peer writes: that one is not let in before. And a flush may
-//! fail, which concerns all others.
+//! A volume cannot cancel these I/Os. Until they complete, their writes may overwrite those of
+//! another connection of the same peer, so that connection has to wait. A flush among them may
+//! fail, which affects all clients of the unit.
 
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub(crate) struct Leftover {
     pub(crate) unit: UnitId,
     /// How many.
     pub(crate) count: u32,
-    /// They are flushes, not changes.
+    /// Whether the I/Os are flushes, not changes.
     pub(crate) flushes: bool,
 }
 

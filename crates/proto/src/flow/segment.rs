@@ -1,4 +1,4 @@
-//! The data of a PDU in a stream that is cut anywhere, with padding and digest behind it.
+//! Data of a PDU in a stream that is split anywhere, followed by padding and digest.
 //!
 //! Data is never collected: its parts go straight to where the caller wants them.
 
@@ -18,7 +18,7 @@ pub(crate) struct DataSegment {
     tail_have: u8,
     tail: [u8; 3 + DIGEST_BYTES],
     has_digest: bool,
-    /// Of data that comes in parts, once the first of them came.
+    /// Digest of data that arrives in parts, from its first part on.
     crc: Crc32c,
     in_parts: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) struct DataSegment {
 /// How the data of a PDU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataEnd {
-    /// There is more to come.
+    /// More data is to come.
     Open,
     /// All of it came.
     Intact,
@@ -63,7 +63,7 @@ impl DataSegment {
         self.left
     }
 
-    /// Whether data, or what stands behind it, is to come.
+    /// Returns whether data, padding or a digest is to come.
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
         self.left != 0 || self.tail_len != 0
@@ -94,7 +94,7 @@ impl DataSegment {
         part
     }
 
-    /// The same where a digest follows.
+    /// Takes the next part of data with a digest.
     fn take_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
         let (len, tail_len) = (self.left as usize, usize::from(self.tail_len));
         if !self.in_parts && bytes.len() >= len + tail_len {

@@ -13,7 +13,7 @@ pub(crate) struct Transfer {
     pub(crate) unit: UnitId,
     /// One less than the block size: no block is cut.
     pub(crate) block_mask: u32,
-    /// Where the data begins on the volume.
+    /// Offset of the data on the volume.
     pub(crate) offset: u64,
     pub(crate) len: u32,
     /// Bytes handed to the volume.
@@ -38,8 +38,8 @@ impl Transfer {
         self.block_mask as usize + 1
     }
 
-    /// Where the part that begins at `asked` ends: a part is as long as its buffer, and an I/O's
-    /// worth where it has none yet.
+    /// Returns the end of the part that starts at `asked`: as long as its buffer, or as an I/O's
+    /// maximum if there is no buffer yet.
     #[inline(always)]
     pub(crate) fn part_end(&self) -> u32 {
         self.len.min(self.asked.saturating_add(self.longest_part(self.buf.as_ref())))

@@ -76,7 +76,7 @@ impl Frame {
         Ok(Next::Whole(header))
     }
 
-    /// The same where a header digest follows.
+    /// Takes the next header, with its digest; collects a split or extended one.
     fn header_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
         let whole = HEADER_BYTES + DIGEST_BYTES;
         let plain = self.head.is_empty() && bytes[4] == 0 && self.header_digest;
@@ -170,7 +170,7 @@ fn check_digest(head: &[u8], digest: [u8; DIGEST_BYTES]) -> Result<(), Violation
 mod test {
     use super::*;
 
-    /// What came out of a stream: (header, additional segments, data, intact).
+    /// Parts of a stream: (header, additional segments, data, intact).
     type Seen = Vec<(Header, Vec<u8>, Vec<u8>, bool)>;
 
     fn feed(frame: &mut Frame, stream: &[u8], chunk: usize) -> Result<Seen, Violation> {

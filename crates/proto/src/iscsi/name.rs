@@ -1,4 +1,4 @@
-//! What an iSCSI name may look like.
+//! Syntax of iSCSI names.
 
 use crate::ascii::is_authority;
 

@@ -12,7 +12,7 @@ use super::wire::flag;
 /// A volume as clients see it.
 #[derive(Clone, Debug)]
 pub struct NbdExport {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// A second name, such as that of the iSCSI target.
     pub alias: String,
@@ -91,8 +91,8 @@ impl NbdExports {
 impl NbdExport {
     /// Transmission flags.
     pub(super) fn flags(&self) -> u16 {
-        //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection is good for
-        // what was answered on all.
+        //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection covers the
+        // acknowledged writes of all.
         let all = flag::HAS_FLAGS | flag::FLUSH | flag::FUA | flag::MULTI_CONN;
         match self.geometry.read_only {
             true => all | flag::READ_ONLY,

@@ -35,7 +35,7 @@ pub(super) struct Fatal {
     pub(super) information: u32,
     /// The clause.
     pub(super) rule: &'static str,
-    /// Which byte of the PDU.
+    /// Offset in the PDU, in bytes.
     pub(super) at: usize,
 }
 
@@ -266,7 +266,7 @@ fn check_digest(header: &[u8], behind: &[u8]) -> Result<(), Fatal> {
 mod test {
     use super::*;
 
-    /// What came out of a stream: (header, data, intact).
+    /// Parts of a stream: (header, data, intact).
     type Seen = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
     fn feed(frame: &mut Frame, stream: &[u8], chunk: usize) -> Result<Seen, Fatal> {

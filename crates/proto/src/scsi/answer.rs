@@ -30,7 +30,7 @@ pub struct ModeFlags {
     pub write_protected: bool,
     /// Force unit access is supported (DPOFUA).
     pub can_force_unit_access: bool,
-    /// There is a volatile write cache (WCE); `None` without a caching mode page.
+    /// Whether there is a volatile write cache (WCE); `None` without a caching mode page.
     pub write_cache: Option<bool>,
 }
 
@@ -114,7 +114,7 @@ pub fn parse_backing(bytes: &[u8]) -> Option<Backing> {
     Backing::parse(&String::from_utf8_lossy(bytes.get(4..end)?))
 }
 
-/// The name of a logical unit in its Device Identification page: the best of those that it has.
+/// Returns the name of a logical unit in its Device Identification page: the best available one.
 //= SPC-4 §Device Identification VPD page: code set; association, designator type; length.
 pub fn parse_designation(bytes: &[u8]) -> Option<String> {
     const LOGICAL_UNIT: u8 = 0;

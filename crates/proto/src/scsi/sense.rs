@@ -110,7 +110,7 @@ impl Sense {
         Sense { field, ..Sense::INVALID_FIELD_IN_PARAMETER_LIST }
     }
 
-    /// The same with the INFORMATION field set.
+    /// Returns the sense data with the INFORMATION field set.
     pub const fn with_information(self, information: u64) -> Sense {
         Sense { information: Some(information), ..self }
     }

@@ -1,8 +1,8 @@
-//! Bugs that other targets had, by their class: each must stay away from here.
+//! Bugs of other targets, by class: ours must not have them.
 //!
-//! Further classes stand where their subject is tested: transfer tags that name nothing in
-//! `data_out`, PDUs before their phase in `control` and `login`, connections cut with everything
-//! in flight in `io`, aborts in the middle of data in `manage`.
+//! Further classes are tested with their subject: unknown transfer tags in `data_out`, PDUs before
+//! their phase in `control` and `login`, connections cut with I/Os in flight in `io`, aborts in the
+//! middle of data in `manage`.
 
 use proto::Endpoint;
 use proto::iscsi::Stage;
@@ -39,7 +39,7 @@ fn a_login_cut_at_every_byte_is_waited_for() {
         raw.send_bytes(&whole[cut..]).unwrap();
         assert_eq!(LoginResponse::parse(&raw.one().0).status, 0, "cut at {cut}");
     }
-    // Text whose last pair is cut has no end of its own.
+    // A text whose last pair is truncated has no terminator.
     for len in 1..keys.len() {
         let mut raw = Raw::new(&Setup::default());
         raw.send(&request(len), &keys[..len]).unwrap();
@@ -169,7 +169,7 @@ fn a_command_right_behind_the_login_is_one_of_the_session() {
     let answers = raw.answers();
     let kinds: Vec<u8> = answers.iter().map(|(header, _)| opcode_of(header)).collect();
     assert_eq!(kinds, [opcode::LOGIN_RESPONSE, opcode::RESPONSE]);
-    // The same without the names: the command is not looked at.
+    // Without the names: the command is ignored.
     let mut raw = Raw::new(&Setup::default());
     let mut stream = bytes(&request(0).build(), &[]);
     stream.extend(bytes(&command.build(), &[]));

@@ -1,5 +1,5 @@
-//! Changes that were never answered: what the initiator says of them, and what it does about those
-//! of an older session.
+//! Unanswered changes: the initiator's report on them, and its handling of those of an older
+//! session.
 
 use block::{Fault, Io, Nanos, Op, Tag};
 use proto::iscsi::InitiatorConfig;
@@ -136,7 +136,7 @@ fn a_target_that_waits_is_not_disturbed() {
     open(&mut played, b"LIO-ORG ", &[]);
     assert!(is_ready(&played));
     assert_eq!((played.end.fence(), played.end.power_was_lost()), (Fence::Ended, None));
-    // Under a name of its own it says nothing of other sessions.
+    // With its own initiator name, it reports nothing about other sessions.
     let mut played = Played::new();
     open(&mut played, b"LIO-ORG ", &[]);
     assert_eq!(played.end.fence(), Fence::After(Nanos(0)));

@@ -1,4 +1,4 @@
-//! A target that says what it is told to, to our initiator.
+//! A scripted target for our initiator.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
-//! Bytes at random, and valid streams with something wrong, at both ends before and after login.
+//! Random bytes, and valid streams with errors, at both ends before and after login.
 //!
-//! Nothing panics, no I/O outside of the volume is asked for, and no buffer is lost.
+//! No panic, no I/O outside of the volume, and no lost buffer.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! Bugs that other targets and hosts had, by their class: each must stay away from here.
+//! Bugs of other targets and hosts, by class: ours must not have them.
 
 use block::{Buf, Io, Op, Tag};
 use proto::nvme::pdu::{CommandBuilder, Common, Status, admin, fatal, io, kind};
@@ -17,7 +17,7 @@ fn field(at: u32) -> (u16, u32) {
 
 fn io_queue() -> Raw {
     let (raw, admin) = Raw::io(Server::usual());
-    // Its controller lives on; the connection is of no interest here.
+    // The controller stays alive; its connection does not matter here.
     std::mem::forget(admin);
     raw
 }
@@ -34,7 +34,7 @@ fn data_without_an_r2t_ends_the_connection() {
     }
 }
 
-/// The same before there is a queue, and on an admin queue.
+/// Data before Connect, and on an admin queue.
 #[test]
 fn data_without_an_r2t_ends_any_connection() {
     let admin = || Raw::admin(Server::usual());
@@ -86,7 +86,7 @@ fn data_for_a_command_that_sends_none() {
     }
 }
 
-/// Class of the iovec overrun in nvmet-tcp: offsets and lengths beyond what was asked for.
+/// Class of the iovec overrun in nvmet-tcp: offsets and lengths beyond the requested range.
 #[test]
 fn data_beyond_its_r2t() {
     type Change = fn(u16) -> Vec<u8>;
@@ -238,7 +238,7 @@ fn a_wrong_header_digest_is_told_with_what_came() {
     drop(server);
 }
 
-/// Class of spdk #3927: what a port scanner says to a storage port.
+/// Class of spdk #3927: bytes of a port scanner.
 #[test]
 fn port_scanners_are_sent_away() {
     for hello in [
@@ -331,7 +331,7 @@ fn a_host_that_sends_byte_by_byte_sees_the_same() {
     }
 }
 
-/// Class of the information leaks: what a buffer held before must not be seen by the next reader.
+/// Class of the information leaks: the next reader must not see a buffer's earlier content.
 #[test]
 fn a_read_that_fails_sends_no_data() {
     let mut raw = io_queue();

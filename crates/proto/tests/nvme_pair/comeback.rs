@@ -1,4 +1,4 @@
-//! Hosts that come back while I/Os of an earlier queue are with the volume, and controllers that
+//! Hosts that reconnect while the volume still has I/Os of an earlier queue, and controllers that
 //! end.
 
 use block::{Buf, Fault, Nanos, Op};
@@ -137,7 +137,7 @@ fn a_host_that_waits_for_too_long_is_told_that_the_controller_is_busy() {
     let mut raw = Raw::open(joined.server);
     raw.command(connect(0, 31), &connect_data(0xffff, NQN));
     assert!(raw.pdus().is_empty());
-    // Nothing else is taken meanwhile.
+    // No other command is accepted meanwhile.
     let status = raw.ask(connect(0, 31), &connect_data(0xffff, NQN)).status();
     assert_eq!(status, Status::SEQUENCE_ERROR);
     raw.server.now = raw.server.now + Nanos::from_secs(15);

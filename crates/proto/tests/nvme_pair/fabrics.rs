@@ -145,7 +145,7 @@ fn connect_is_refused_with_the_field_to_blame() {
     ] {
         assert_eq!(refused(&mut raw, connect(0, 31), &data_bytes), parameters(at, data));
     }
-    // Nothing but Connect, and that with its data.
+    // Commands other than Connect, and Connect without all of its data.
     let refusal = refused(&mut raw, CommandBuilder::new(admin::IDENTIFY, 1, 0), &[]);
     assert_eq!(refusal.0, Status::SEQUENCE_ERROR);
     assert_eq!(refused(&mut raw, property_get(1, 0, 1), &[]).0, Status::SEQUENCE_ERROR);
@@ -274,7 +274,7 @@ fn controllers_that_do_nothing_end() {
     assert!(first.end.finished() && raw.server.controllers.count() == 1);
     raw.peer.tick(&mut raw.server);
     assert!(raw.peer.ended.is_none());
-    // One that is never enabled ends by itself.
+    // A controller that is never enabled times out.
     let (mut raw, _second) = another(raw);
     let other = "nqn.2014-08.org.nvmexpress:uuid:0f0e0d0c-0b0a-0908-0706-050403020100";
     let mut data = connect_data(0xffff, NQN);

@@ -1,5 +1,4 @@
-//! A conversation byte by byte: ICReq, Connect, a read, a write that is asked for, an error, and
-//! the end.
+//! A conversation byte by byte: ICReq, Connect, a read, a write with an R2T, an error, and the end.
 
 use proto::Target;
 
@@ -111,7 +110,7 @@ fn an_io_queue(raw: Raw) {
         01 40 0500 01000000 *16 *8 00020000 000000 5a 0000000000000000 0000 0040 *12",
         "09 00 18 00 18000000 0500 8000 00000000 00020000 *4",
     );
-    // Its data in one H2CData.
+    // Data of the write in one H2CData.
     say(
         &mut raw,
         "06 04 18 18 18020000 0500 8000 00000000 00020000 *4 *512",

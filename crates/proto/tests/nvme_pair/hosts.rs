@@ -1,5 +1,4 @@
-//! Our initiators against controllers that are made of bytes, or whose words are changed on the
-//! way.
+//! Our initiators against controllers made of raw bytes, or whose PDUs are changed in transit.
 
 use block::{Buf, Done, Fault, Io, Nanos, Op, Pool, Tag};
 use proptest::prelude::*;
@@ -45,7 +44,7 @@ impl Host {
         Host { end, out, now }
     }
 
-    /// One that is ready.
+    /// Returns a connected host.
     pub fn open(response: InitResponse) -> Host {
         let mut host = Host::fresh(response.header_digest, response.data_digest);
         host.receive(&response.build()).unwrap();
@@ -227,7 +226,7 @@ fn success_without_all_data_is_no_success() {
         }
         host.short(completion(0, Status::SUCCESS)).unwrap();
         assert_eq!(host.done().unwrap().result, Err(Fault::Medium));
-        // The same for a write whose data was not asked for.
+        // A write completed before its data was requested fails as well.
         host.submit(Op::Write, 128 << 10);
         host.short(completion(0, Status::SUCCESS)).unwrap();
         assert_eq!(host.done().unwrap().result, Err(Fault::Medium));

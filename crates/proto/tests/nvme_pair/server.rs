@@ -158,13 +158,13 @@ impl Server {
         }
     }
 
-    /// Takes what the connection wants done without doing it.
+    /// Takes the connection's requests without doing them.
     pub fn hold(&mut self, peer: &mut Peer) {
         let requests = peer.end.requests().drain(..);
         peer.flying.extend(requests.map(|request| (request.unit.0 as usize, request.io)));
     }
 
-    /// Does what was held.
+    /// Does the held requests.
     pub fn release(&mut self, peer: &mut Peer) {
         for (unit, io) in std::mem::take(&mut peer.flying) {
             let done = self.stores[unit].run(io);
@@ -203,12 +203,12 @@ impl Peer {
         server.run(self);
     }
 
-    /// What it sends.
+    /// Returns the bytes that the connection sends.
     pub fn sent(&mut self) -> Vec<u8> {
         sent(&mut self.out)
     }
 
-    /// The connection is gone, and what it wants done is not done yet.
+    /// Loses the connection while its requests are pending.
     pub fn vanish(&mut self, server: &mut Server) {
         server.hold(self);
         self.end.abandon(&server.pool);

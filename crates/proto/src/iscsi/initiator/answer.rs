@@ -109,8 +109,7 @@ impl IscsiInitiator {
         self.end(slot, result, cause);
     }
 
-    /// A write that must be durable was done by a unit that knows no forced access: it ends when
-    /// the cache has been flushed behind it.
+    /// Completes a durable write on a unit without FUA: after a flush, if its cache is volatile.
     #[cold]
     fn flush_behind(&mut self, slot: u16) {
         let this = &mut self.ios[slot];

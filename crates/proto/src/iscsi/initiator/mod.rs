@@ -1,8 +1,8 @@
 //! The initiator: a remote logical unit as a volume.
 //!
-//! `login` and then `opening` run once, until the unit's shape is known; `fence` makes sure then
-//! that an older session's tasks have ended. `command` sends I/Os and `answer` takes what comes
-//! back, which is the hot path; `attention` says what news of the unit end the session, and
+//! `login` and then `opening` run once, until the unit's geometry is known; `fence` then makes sure
+//! that an older session's tasks have ended. `command` sends I/Os and `answer` handles the
+//! responses, which is the hot path; `attention` decides which unit attentions end the session, and
 //! `control` has the rest: pings, logouts. An I/O has one slot, and its task tag is the slot's
 //! number and a generation, so that an answer to a former use of the slot is noticed.
 
@@ -40,7 +40,7 @@ pub struct InitiatorConfig {
     pub initiator_name: String,
     /// TargetName.
     pub target_name: String,
-    /// Which logical unit, at most [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
+    /// Logical unit number, at most [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
     pub lun: u16,
     /// Protect headers by CRC-32C; a target that cannot is refused.
     pub header_digest: bool,
@@ -132,7 +132,7 @@ pub struct IscsiInitiator {
 /// State of the session.
 #[derive(Debug)]
 enum Stage {
-    /// Nothing was sent yet.
+    /// Nothing has been sent.
     Idle(Box<Login>),
     Login(Box<Login>),
     /// Reading the unit's geometry.
@@ -155,9 +155,9 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// It is collected, to be handled as a whole.
+    /// Data that is collected and handled as a whole.
     Gather,
-    /// It is data of the read in this slot.
+    /// Data of the read in this slot.
     Slot(u16),
 }
 

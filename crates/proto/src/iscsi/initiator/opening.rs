@@ -242,8 +242,8 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Asks again what was refused for a reason that passes: an attention, a unit that becomes
-    /// ready, or one that is busy. The time-out of the opening limits the tries.
+    /// Repeats a command that failed for a temporary reason: a unit attention, a unit that becomes
+    /// ready, or a busy unit. The time-out of the opening limits the tries.
     fn asks_again(&mut self, status: u8, sense: Option<Sense>, out: &mut Outbox) -> bool {
         let Stage::Opening(opening) = &mut self.stage else { return false };
         if opening.attempts >= ATTEMPTS_MAX {

@@ -41,7 +41,7 @@ pdu! {
     data_len: u32 = DataLen,
     /// LUN field, to be copied into the next request.
     lun: [u8; 8] = At(8),
-    /// As in the request.
+    /// Task tag of the request.
     task_tag: u32 = At(16),
     /// TTT, to be copied into the next request, or [`NO_TAG`] when `last`.
     transfer_tag: u32 = At(20),

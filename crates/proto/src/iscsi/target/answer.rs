@@ -21,7 +21,7 @@ const TASK_SET_FULL: u8 = 0x28;
 /// Data that has to be copied goes in pieces of so much when there is little room.
 const COPIED_BYTES: u32 = 4096;
 
-/// Where data to be sent lies.
+/// Source of data to send.
 enum Source<'a> {
     /// In the memory of the unit of this LUN, from this byte on.
     Unit([u8; 8], u64),
@@ -235,7 +235,7 @@ impl IscsiTarget {
         self.send_parts(flow, source, len, out);
     }
 
-    /// The same in several PDUs.
+    /// Sends data in several PDUs.
     fn send_parts(&mut self, flow: &mut Flow, source: Source<'_>, len: u32, out: &mut Outbox) {
         let mut at = 0;
         while at < len {
@@ -364,7 +364,7 @@ impl IscsiTarget {
 
     #[cold]
     fn send_check_condition(&mut self, flow: Flow, sense: &Sense, out: &mut Outbox) {
-        // What was moved before the failure is what the residual count tells.
+        // The residual count tells how much was moved before the failure.
         let moved = Flow { wanted: flow.sent, ..flow }.residual();
         //= RFC 7143 §11.4.7: the sense data follows its length in two bytes.
         let mut data = [0; 2 + Sense::FIXED_BYTES];

@@ -102,7 +102,7 @@ impl IscsiTarget {
             Ok(Plan::Fill { offset, len, pattern }) => {
                 self.start_job(header, place, Op::Write, vec![(offset, len)], pattern, out);
             }
-            // Nothing moves: GOOD itself, and data-in of a command flagged as a write.
+            // No data moves: GOOD, and data-in of a command with the write flag.
             Ok(Plan::Good | Plan::Data(_) | Plan::Read { .. } | Plan::Write { .. }) => {
                 self.finish_after_data(header, place, None, out);
             }

@@ -1,4 +1,4 @@
-//! Task management: aborting commands, and answering only when nothing of them is left.
+//! Task management: aborts commands, and answers when none of their I/Os is left.
 
 use block::{Count, Pool};
 
@@ -131,9 +131,9 @@ impl IscsiTarget {
         }
     }
 
-    /// Another session has reset a logical unit: commands for it end without a status, and the
-    /// next one is told by a unit attention.
-    //= SAM-5 §Logical unit reset: all commands are aborted, and all other initiators are told.
+    /// Handles a logical unit reset by another session: commands for the unit end without a status,
+    /// and the next one reports a unit attention.
+    //= SAM-5 §Logical unit reset: all commands are aborted, all other initiators get an attention.
     pub(super) fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
         let units = self.entry().units.iter().enumerate();
         let same = |(_, other): &(usize, &Option<crate::scsi::Unit>)| {
@@ -146,7 +146,7 @@ impl IscsiTarget {
         }
     }
 
-    /// The initiator has logged in anew under this session's name: what it asked for here ends
+    /// Ends this session after the initiator's new login with the same name: its commands end
     /// without a status.
     //= RFC 7143 §6.3.5: the old session and its tasks are terminated.
     pub(super) fn end_session(&mut self, out: &mut Outbox) {
@@ -270,7 +270,7 @@ impl IscsiTarget {
                     if self.backlog.holds_any() {
                         self.send_held(slot, out);
                     }
-                    // It may have ended by that, and then it has no slot.
+                    // The command may have ended meanwhile and have no slot.
                     if self.tasks[slot].state == TaskState::Reading
                         && !self.backlog.starving.contains(&slot)
                     {

@@ -1,10 +1,10 @@
 //! The target: one connection of a portal, which is one session.
 //!
-//! `login` runs once, and `arrival` holds it until nothing is left of sessions before it. Then
-//! `command` and `data_out` take what initiators send for I/Os, `answer`
-//! sends what volumes return; these are the hot path. All else is in files of its own: `control`
-//! dispatches it, `manage` aborts tasks, `text` answers requests in text, `attention` keeps unit
-//! attentions. A command has one slot of `task`, and a slot has one I/O or several.
+//! `login` runs once, and `arrival` delays its answer until no I/O of earlier sessions is left.
+//! Then `command` and `data_out` handle the PDUs of initiators for I/Os, `answer` sends the results
+//! of volumes; these are the hot path. Other files are: `control` dispatches other PDUs, `manage`
+//! aborts tasks, `text` answers text requests, `attention` stores unit attentions. A command has
+//! one slot of `task`, and a slot has one or more I/Os.
 
 mod alive;
 mod answer;
@@ -158,11 +158,11 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// It is dropped.
+    /// Data to discard.
     Discard,
-    /// It is collected, to be handled as a whole.
+    /// Data that is collected and handled as a whole.
     Gather,
-    /// It is data-out of the task in this slot.
+    /// Data-Out of the task in this slot.
     Task(u16),
 }
 

@@ -13,26 +13,26 @@ pub(super) struct Task {
     pub(super) state: TaskState,
     /// Data-Out in flight, beyond immediate data.
     pub(super) burst: Burst,
-    /// It occupies a place in the command window.
+    /// Whether the command occupies a place in the command window.
     pub(super) counted: bool,
     /// The volume is in memory.
     pub(super) in_place: bool,
-    /// Its I/Os are reads, also when it is aborted.
+    /// Whether its I/Os are reads, also after an abort.
     pub(super) reads: bool,
     /// The task was aborted, and its I/O is a flush.
     pub(super) flushed: bool,
-    /// It fails for want of memory, and may be retried.
+    /// Whether the command fails for lack of memory and may be retried.
     pub(super) refused: bool,
     /// Counts uses of the slot, for transfer tags.
     generation: u16,
     pub(super) lun: [u8; 8],
     /// Bytes of data-out that came in order.
     pub(super) received: u32,
-    /// Where the burst of data-out ends, the number of its next PDU, and the R2Ts sent so far.
+    /// End of the data-out burst, the number of its next PDU, and the R2Ts sent so far.
     pub(super) burst_end: u32,
     pub(super) burst_number: u32,
     pub(super) ready_count: u32,
-    /// Which task management request aborted it.
+    /// Number of the task management request that aborted the command.
     pub(super) epoch: u32,
     pub(super) flow: Flow,
     pub(super) data: Transfer,
@@ -45,7 +45,7 @@ pub(super) struct Task {
 /// A slot is two cache lines: a batch of commands touches as many slots as it has.
 const _: () = assert!(size_of::<Task>() <= 128);
 
-/// What a slot is used for.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// Nothing.
@@ -85,7 +85,7 @@ pub(super) struct Flow {
     pub(super) wanted: u32,
     /// Bytes to move: the lesser of both.
     pub(super) len: u32,
-    /// Bytes sent, the number of Data-In, and what is left of their burst.
+    /// Bytes sent, the number of the next Data-In, and the bytes left in its burst.
     pub(super) sent: u32,
     pub(super) data_number: u32,
     pub(super) burst_left: u32,
@@ -210,7 +210,7 @@ impl Task {
         u32::from(self.generation) << 16 | u32::from(slot)
     }
 
-    /// What the command moves is known.
+    /// Sets the amount of data that the command moves.
     #[inline(always)]
     pub(super) fn begin(&mut self, flow: Flow) {
         self.flow = flow;

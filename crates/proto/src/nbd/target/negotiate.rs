@@ -150,7 +150,7 @@ impl NbdTarget {
     }
 
     /// Describes an export, and starts to serve it for GO.
-    //= NBD §NBD_OPT_GO: name, then which information is wanted; the size is always told.
+    //= NBD §NBD_OPT_GO: name, then the requested information; the size is always sent.
     fn info(&mut self, kind: u32, data: &[u8], out: &mut Outbox) {
         let Some((name, wanted)) = asked_of(data) else {
             return say(kind, reply::INVALID, b"lengths do not match", out);

@@ -17,7 +17,7 @@ use super::{Association, ControllerInstance, NvmeInitiatorConfig, names, replace
 /// and sends Keep Alives.
 ///
 /// It is an [`Initiator`] without room for I/Os, so that any driver of initiators can drive it, or
-/// use it alone to query a volume. Closing shuts the controller down.
+/// use it alone to query a volume. Closing it shuts the controller down.
 #[derive(Debug)]
 pub struct NvmeAdmin {
     control: Control,
@@ -50,7 +50,7 @@ enum Question {
     Nothing,
 }
 
-/// What was identified.
+/// Results of Identify.
 #[derive(Clone, Debug, Default)]
 struct Learned {
     queues: u16,
@@ -174,7 +174,7 @@ impl NvmeAdmin {
     fn check_controller(&self) -> Result<(), Ending> {
         let page = &self.control.facts().controller;
         let refuse = |why: &str| Err(Ending::Refused(why.to_owned()));
-        //= NVMe base §CNTRLTYPE: 0 is not told, 1 an I/O controller.
+        //= NVMe base §CNTRLTYPE: 0 is not reported, 1 an I/O controller.
         if page[111] > 1 {
             return refuse("the controller is not an I/O controller");
         }
@@ -328,7 +328,7 @@ impl NvmeAdmin {
             0 => u32::MAX,
             blocks => blocks,
         };
-        //= NVMe base §MAXCMD: commands in flight on a queue; 0 is not told.
+        //= NVMe base §MAXCMD: commands in flight on a queue; 0 is not reported.
         let entries = (u32::from(facts.capabilities as u16) + 1).max(2);
         let commands = match get16(page, 514) {
             0 => entries,

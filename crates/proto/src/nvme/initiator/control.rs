@@ -326,7 +326,7 @@ impl Control {
         [until, self.ask_again, self.next_beat, dead].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Does the work due at `now`.
     pub(super) fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         if self.step == Step::Closed {
             return Ok(());

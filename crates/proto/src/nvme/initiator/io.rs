@@ -301,8 +301,8 @@ fn cause_of(status: Status) -> Cause {
     Cause(STATUS | u32::from(status.to_wire() >> 1))
 }
 
-/// What a status means that came another way than through a queue of ours: status code type and
-/// status code, as the kernel tells them.
+/// Returns fault and cause of a status from the kernel: status code type and status code, without
+/// the phase bit.
 pub fn status_from_kernel(status: u16) -> (Fault, Cause) {
     let status = Status::from_wire(status << 1);
     (fault_of(status), cause_of(status))

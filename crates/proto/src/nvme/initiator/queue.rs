@@ -46,7 +46,8 @@ pub(super) struct Limits {
     pub(super) in_capsule: u32,
     /// Bytes in one command.
     pub(super) transfer: u32,
-    /// The same for zeroing and trimming; 0 if the target does not do it.
+    /// Maximum number of bytes in a zeroing and in a trim command; 0 if the target lacks the
+    /// command.
     pub(super) zeroes: u32,
     pub(super) trim: u32,
     disconnect: bool,
@@ -58,7 +59,7 @@ pub(super) struct Incoming {
     pub(super) slot: u16,
     /// Bytes received of it.
     pub(super) have: u32,
-    /// It has the SUCCESS flag.
+    /// Whether the PDU has the SUCCESS flag.
     pub(super) success: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Cross-Controller Reset: a new controller ends an old one, of which no connection is left, and
-//! with it the commands that were never answered.
+//! Cross-Controller Reset: a new controller ends an old one that has no connections left, and with
+//! it the unanswered commands.
 
 use block::Nanos;
 
@@ -24,7 +24,7 @@ const LOG_BYTES: u32 = 4096;
 /// Outcome of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing of the old controller is left.
+    /// The old controller has no commands left.
     Done,
     UnderWay,
     Failed,
@@ -37,7 +37,7 @@ pub(super) fn is_supported(page: &[u8]) -> bool {
 }
 
 /// How long a controller takes to end its commands after it has lost its host, as it says.
-//= NVMe base §CQT: milliseconds; zero is not told.
+//= NVMe base §CQT: milliseconds; zero is not reported.
 pub(super) fn quiesce_time(page: &[u8]) -> Nanos {
     Nanos::from_millis(get16(page, at::CQT).into())
 }

@@ -45,7 +45,7 @@ pub enum SglKind {
     /// In the capsule.
     //= NVMe-TCP §3.3.1: in-capsule data is an SGL Data Block descriptor with an offset.
     InCapsule,
-    /// In PDUs of its own.
+    /// In separate PDUs.
     //= NVMe-TCP §3.3.2: all other data is a Transport SGL Data Block descriptor, sub type Ah.
     Transport,
     /// Unknown.
@@ -184,7 +184,7 @@ impl CommandBuilder {
         CommandBuilder::new(admin::FABRICS, id, u32::from(fabrics_type))
     }
 
-    /// With data in PDUs of its own.
+    /// Sets a descriptor for data in separate PDUs.
     #[inline(always)]
     pub fn transport(self, len: u32) -> CommandBuilder {
         self.field(32, len.to_le_bytes())

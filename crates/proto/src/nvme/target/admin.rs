@@ -1,4 +1,4 @@
-//! Admin commands: their dispatch, and those without a file of their own.
+//! Admin commands: their dispatch, and those without a separate file.
 
 use block::Nanos;
 
@@ -15,7 +15,7 @@ use super::slot::{Job, SlotState};
 /// State of an admin queue beyond that of other queues.
 #[derive(Debug)]
 pub(super) struct Admin {
-    /// Of a discovery controller.
+    /// Whether this is a discovery controller.
     pub(super) discovery: bool,
     /// Controller configuration and status.
     pub(super) configuration: u32,

@@ -24,7 +24,7 @@ pub(super) struct Slot {
     generation: u16,
     /// The command identifier (CID).
     pub(super) id: u16,
-    /// Its status so far.
+    /// Status so far.
     pub(super) status: Status,
     pub(super) namespace: u32,
     pub(super) data: Transfer,
