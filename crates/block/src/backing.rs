@@ -23,7 +23,7 @@ pub enum Backing {
     Unknown,
     /// Memory.
     Memory,
-    /// Nothing is stored.
+    /// Discards writes.
     Nothing,
     /// A store with injected faults, in a sentence.
     Faulty(String),
@@ -97,7 +97,7 @@ impl Backing {
         cut(&line).to_owned()
     }
 
-    /// The sentence on what is emulated or injected; `None` for other stores.
+    /// Returns the description of the emulation or the injected faults; `None` for other stores.
     pub fn imitates(&self) -> Option<&str> {
         match self {
             Backing::Faulty(words) | Backing::Emulated(words) => Some(words),

@@ -9,8 +9,8 @@ use crate::{Cause, Connection, Done, Fault, Geometry, Immediate, Io, Nanos, Zone
 /// A lane never blocks and reads no clock. Its calls take a whole batch, which amortizes the
 /// virtual call. Every [`Io`] taken gets exactly one [`Done`].
 ///
-/// Its owner calls [`poll`](Self::poll), then [`submit`](Self::submit) with new I/Os, or an empty
-/// queue, because the lane sends its own PDUs then, too; [`wake`](Self::wake) tells how long the
+/// The owner calls [`poll`](Self::poll), then [`submit`](Self::submit) with new I/Os or an empty
+/// queue, because the lane also sends its PDUs there; [`wake`](Self::wake) returns how long the
 /// owner may wait.
 pub trait Lane {
     /// The geometry of the volume.
@@ -22,17 +22,17 @@ pub trait Lane {
     /// Appends completions.
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>);
 
-    /// When the lane needs a poll without an event: a timer, or a past time if completions are
-    /// ready, or a submit is to send what a poll queued. `None` if only an event can bring news.
+    /// Returns when the lane needs a poll without an event: a timer, or a past time if completions
+    /// are ready, or a submit must send data that a poll queued. `None` if only events matter.
     fn wake(&self) -> Option<Nanos>;
 
-    /// The only lane below, of one that delays or fails its I/Os; what this lane does not say
-    /// itself, that one says.
+    /// Returns the only inner lane, of a lane that delays or fails its I/Os; it provides the
+    /// answers that this lane does not override.
     fn inner(&self) -> Option<&dyn Lane> {
         None
     }
 
-    /// Number of the core's only socket whose events concern this lane, beside
+    /// Returns the number of the core's only socket whose events concern this lane, apart from
     /// [`wake`](Self::wake). `None` if any event may.
     fn socket(&self) -> Option<u32> {
         None
@@ -90,17 +90,17 @@ pub trait Lane {
         self.inner().map_or(0, Lane::doubts)
     }
 
-    /// The owner makes good what the volume may have lost until now of acknowledged changes that no
-    /// flush has covered, or tells it: flushes of the volume need not fail because of it. Whether
-    /// there was anything. If this lane [looks](Self::looks), the owner has seen what the volume
-    /// holds: lanes that are opened later break if they meet another running server than this one,
-    /// as far as servers say which they are.
+    /// Declares that the owner has restored or reported acknowledged, unflushed changes that the
+    /// volume may have lost until now: flushes of the volume need not fail for them. Returns
+    /// whether there were any. If this lane [looks](Self::looks), the owner has seen the content of
+    /// the volume: lanes that are opened later break if they meet another running server than this
+    /// lane, as far as servers identify themselves.
     fn forget_losses(&self) -> bool {
         self.inner().is_some_and(Lane::forget_losses)
     }
 
-    /// The owner is going to look through this lane, which is not open yet, at what the volume
-    /// holds: whichever server it meets is the right one.
+    /// Announces that the owner will inspect the volume's content through this lane, which is not
+    /// open yet: any server is the right one.
     fn looks(&self) {
         if let Some(inner) = self.inner() {
             inner.looks();

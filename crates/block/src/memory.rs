@@ -74,8 +74,8 @@ impl Memory {
         unsafe { copy::copy_in_ahead(from.as_ptr(), to, from.len(), next) }
     }
 
-    /// The same with non-temporal stores: no lines are fetched only to be overwritten. Other cores
-    /// see them after [`end_stream`](copy::end_stream).
+    /// Writes with non-temporal stores: no lines are fetched only to be overwritten. Other cores
+    /// see the stores after [`end_stream`](copy::end_stream).
     pub(crate) fn write_past_cache(&self, offset: u64, from: &[u8]) {
         let to = self.at(offset, from.len());
         // SAFETY: as in `write`; a hint may be any address.

@@ -22,7 +22,7 @@ pub(crate) struct Stock {
     shelves: [Shelf; SIZES],
     pub(crate) ledger: Ledger,
     budget: Budget,
-    /// Charged bytes that are no buffers of ours, and what the budget covers of them.
+    /// Charged bytes other than our buffers, and the part that the budget covers.
     charged_bytes: u64,
     charge_covered_bytes: u64,
     next_review: Nanos,
@@ -98,7 +98,7 @@ impl Pool {
     /// Takes a buffer of at least `len_bytes`; `None` if all are lent, if the budget or the kernel
     /// has no memory, or for more than [`LARGE_BYTES`](Self::LARGE_BYTES).
     ///
-    /// Its old content is not cleared.
+    /// The buffer's old content is not cleared.
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
         self.0.borrow_mut().take(Ledger::CORE, len_bytes, Claim::Receive)
     }
@@ -135,9 +135,9 @@ impl Pool {
         Account::new(self.clone(), index)
     }
 
-    /// An account of a peer, with a fair share; it gets less than
-    /// [`PROMISED_BYTES`](Account::PROMISED_BYTES) only by what it holds itself. `fixed_bytes` is
-    /// its cost beside buffers. `None` if the budget has no room for it.
+    /// Opens an account of a peer, with a fair share; it can always hold
+    /// [`PROMISED_BYTES`](Account::PROMISED_BYTES). `fixed_bytes` is its cost without buffers.
+    /// `None` if the budget has no room for it.
     pub fn fair_account(&self, fixed_bytes: u64) -> Option<Account> {
         let index = self.0.borrow_mut().open_fair(fixed_bytes)?;
         Some(Account::new(self.clone(), index))
@@ -256,7 +256,7 @@ impl Stock {
         self.free_bytes() / SHARE
     }
 
-    /// Memory neither lent nor promised, and what is left of the budget.
+    /// Returns the memory neither lent nor promised, plus the rest of the budget.
     fn free_bytes(&self) -> u64 {
         let shelves = self.shelves.iter().map(|shelf| (shelf.room() * shelf.len_bytes) as u64);
         self.budget.shared_left_bytes().saturating_add(shelves.sum())
@@ -352,7 +352,8 @@ impl Stock {
         }
         let count = |shelf: &Shelf| shelf.made + shelf.covered + shelf.lent();
         let buffers = self.shelves.iter().map(count).sum();
-        // Even before the next review is due: a caller told to stop may never call again.
+        // This also applies before the next review is due: after a false result the caller may
+        // never call again.
         if std::mem::replace(&mut self.reviewed_buffers, buffers) != buffers {
             self.quiet_reviews = 0;
         }

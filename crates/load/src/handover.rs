@@ -153,7 +153,7 @@ impl Handover {
         if !self.troubles.is_full()
             && let Some(trouble) = take()
         {
-            // There is room: this is the only producer.
+            // The queue has room: this is the only producer.
             let _ = self.troubles.push((worker, trouble));
         }
     }
@@ -166,14 +166,14 @@ impl Handover {
         exchange: impl FnOnce(Box<Interval>) -> Box<Interval>,
     ) {
         if let Some(empty) = self.empty.pop() {
-            // There is room for one per worker.
+            // The queue has room for one per worker.
             let _ = self.full.push((worker, exchange(empty)));
         }
     }
 
     /// Hands over a worker's last interval, which needs no empty one.
     pub(crate) fn put_last(&self, worker: usize, last: Box<Interval>) {
-        // There is room for two per worker.
+        // The queue has room for two per worker.
         let _ = self.full.push((worker, last));
     }
 

@@ -8,7 +8,7 @@ use crate::recheck::Recheck;
 use crate::witness::Testimony;
 use job::spec::{RunSpec, WorkerSpec};
 
-/// Facts about the host, beside the run's own numbers.
+/// Facts about the host, in addition to the run's numbers.
 pub(crate) struct Facts<'a> {
     pub(crate) cpu: &'a Cpu,
     /// Number of CPUs of the run, and how many of them were busy.
@@ -16,7 +16,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) testimony: &'a Testimony,
     /// A read returned wrong data.
     pub(crate) mismatch: bool,
-    /// What failed below the volumes and no I/O shows.
+    /// Failures below the volumes that no I/O shows.
     pub(crate) hidden: &'a [String],
 }
 

@@ -100,7 +100,7 @@ impl Meter {
     /// CPU time of the helpers of initiators, and of targets.
     fn read_helpers(&mut self) -> [Nanos; 2] {
         let Threads { initiators, pollers, targets, .. } = &self.threads;
-        // An SQPOLL thread has helpers of its own.
+        // An SQPOLL thread has separate helpers.
         let initiators = [&initiators[..], pollers].concat();
         let apart = targets.iter().flatten().filter(|thread| !initiators.contains(thread));
         let targets: Vec<i32> = apart.copied().collect();
@@ -223,7 +223,7 @@ impl Reading {
         shares.collect()
     }
 
-    /// The same for a live view.
+    /// Returns the CPU use since an earlier reading for a live view.
     pub(crate) fn live_since(&self, earlier: &Reading, cpu: &Cpu) -> LiveCpu {
         let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
         let share = |used: HostCpu| used.busy() / used.total().max(1e-9) * 100.0;
@@ -286,7 +286,7 @@ mod test {
         let cpu = reading(1000, [6000, 10_000]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
-        // Its counters may lack a little.
+        // The thread's counters may be slightly low.
         let cpu = reading(1000, [600, 990]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         // Without shared threads nothing is split.

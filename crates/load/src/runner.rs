@@ -82,7 +82,7 @@ pub enum RunError {
         /// Why.
         error: AccessError,
     },
-    /// Nothing to do.
+    /// There is no work.
     #[error("{0}")]
     Nothing(&'static str),
     /// A lane or a core could not be opened.
@@ -91,9 +91,9 @@ pub enum RunError {
     /// A ledger cannot be kept.
     #[error("the ledger of writes, {path}: {error}")]
     Ledger {
-        /// Its path.
+        /// Path of the ledger.
         path: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// A simulated system does not support this.

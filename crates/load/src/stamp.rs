@@ -18,7 +18,7 @@ const NOISE: usize = 24;
 /// The content of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sector {
-    /// This run's write number so-and-so to this offset.
+    /// The given write of this run to this offset, by write count.
     Ours(u32),
     /// Zeroes.
     Empty,

@@ -1,6 +1,6 @@
-//! Evidence of the host about a run: whether the data read exists, what devices counted, what
-//! interfered. The runner collects it before the run and at both ends of the measured window;
-//! [`stats::verdict`] judges it.
+//! Evidence of the host about a run: whether the data read exists, counters of devices,
+//! interference. The runner collects the evidence before the run and at both ends of the measured
+//! window; [`stats::verdict`] judges it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -217,7 +217,7 @@ impl Witness {
         self.volumes.iter().map(one).collect()
     }
 
-    /// What H01 says of volumes that are no files.
+    /// Returns the findings of H01 on volumes that are not files.
     fn no_files(&self) -> Vec<Finding> {
         self.asides(|seen| seen.file().is_some())
     }

@@ -1,9 +1,9 @@
 //! Results of several hosts as one.
 //!
 //! Each host writes a [`Part`](crate::Part) with its result. Counts, sums and histograms of parts
-//! add up: the merged percentiles are those that one process would have computed, bit for bit. What
-//! does not belong together is [`Refused`]. Parts may come from anywhere, so nothing in them is
-//! believed that contradicts itself.
+//! add up: the merged percentiles are those that one process would have computed, bit for bit.
+//! Parts that do not belong together are [`Refused`]. Parts may come from anywhere, so
+//! contradictory figures in them are rejected.
 
 mod agree;
 mod costs;
@@ -55,7 +55,7 @@ pub struct Merge {
     numbers: usize,
 }
 
-/// What is kept of one part.
+/// Figures of one part that the merge retains.
 #[derive(Debug)]
 struct Host {
     started_ns: u64,
@@ -195,7 +195,7 @@ fn is_sound(result: &RunResult) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What a merged result says of a host.
+/// Returns the row of a host in a merged result.
 fn host_row(result: &RunResult) -> HostResult {
     let (totals, host) = (&result.totals, &result.host);
     let part = result.part.clone().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! Copies in x86-64 assembly.
 //!
-//! The last step of each overlaps the one before, so that no length needs a loop of bytes; a byte
-//! that is copied twice is still one of those written.
+//! The last step of each copy overlaps the one before, so no length needs a byte loop; a byte that
+//! is copied twice is still one that the caller wrote.
 
 use core::arch::asm;
 use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch, _mm_sfence};
@@ -77,8 +77,8 @@ pub(crate) unsafe fn copy_ahead(from: *const u8, to: *mut u8, len: usize, next: 
     }
 }
 
-/// The same with non-temporal stores, except for the lines at both ends, which may be shared. Other
-/// cores see them after [`end_stream`].
+/// Copies with non-temporal stores, except for the lines at both ends, which may be shared. Other
+/// cores see the stores after [`end_stream`].
 ///
 /// # Safety
 /// As for [`copy_ahead`].
@@ -230,7 +230,7 @@ unsafe fn zero_wide(to: *mut u8, len: usize) {
             to = in(reg) to,
             end = in(reg) len - LINE,
             at = inout(reg) 0_usize => _,
-            // Its upper half is zero, so nothing has to be cleared.
+            // The upper half of this register is zero, so nothing has to be cleared.
             out("xmm0") _,
             options(nostack),
         );

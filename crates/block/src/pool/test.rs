@@ -58,7 +58,7 @@ fn a_share_leaves_as_much_for_others() {
     let held: Vec<_> = accounts.iter().map(take_all).collect();
     let left = pool.0.borrow().free_bytes() as usize;
     // Eight accounts that take all they can get leave a third of the shared memory, and a share is
-    // an eighth of what is left.
+    // an eighth of the remaining memory.
     assert!((4 << 20..=6 << 20).contains(&held[0]), "{held:?}");
     assert!(held.is_sorted_by(|one, next| next <= one), "{held:?}");
     assert!(left > (48 << 20) / 4, "{held:?} {left}");
@@ -88,7 +88,7 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
     all.extend(std::iter::from_fn(|| pool.take(Pool::MEDIUM_BYTES)));
     all.extend(std::iter::from_fn(|| pool.take(Pool::LARGE_BYTES)));
     assert_eq!(budget.shared_left_bytes(), 0);
-    // There is still room for a new connection.
+    // A new connection still has room.
     let good = pool.fair_account(32 << 10).unwrap();
     for _ in 0..10 {
         let mut mine = vec![good.take_part(Pool::LARGE_BYTES).unwrap()];
@@ -126,7 +126,7 @@ fn memory_that_was_held_for_long_goes_back_too() {
     (0..40).for_each(|half| _ = pool.review(Nanos::from_millis(500 * half)));
     assert!(!pool.review(Nanos::from_secs(20)));
     all.into_iter().for_each(|buf| pool.give(buf));
-    // The returning caller reviews once, and goes on as long as it is told to.
+    // The returning caller reviews once, and continues while the result is true.
     let times = (0..100).map(|half| Nanos::from_millis(20_500 + 500 * half));
     let reviews = times.take_while(|now| pool.review(*now)).count();
     assert!(reviews < 20, "{reviews} reviews until nothing was to be given back");

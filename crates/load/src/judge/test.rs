@@ -166,7 +166,7 @@ fn honest_runs_raise_no_alarm() {
 /// Lie of H22: 314 of 500 sessions are never served, in virtual time.
 #[test]
 fn sessions_that_are_never_served_are_told() {
-    // Of 500 sessions 314 complete nothing in three seconds.
+    // 314 of 500 sessions complete nothing in three seconds.
     let serve = |worker, _| match worker < 314 {
         true => (Nanos::from_secs(60), false),
         false => (Nanos::from_millis(20), false),
@@ -233,7 +233,7 @@ fn stalls_of_a_closed_loop_are_told() {
     assert!(said(&quick).is_empty(), "{:?}", quick.checks);
 }
 
-/// Lie of H06: an open loop beyond what the storage does.
+/// Lie of H06: an open loop beyond the rate of the storage.
 /// Twin of H06: one within.
 #[test]
 fn a_rate_beyond_what_the_storage_does_is_told() {
@@ -315,7 +315,7 @@ fn data_are_right_as_far_as_they_were_compared() {
     assert_eq!(judge(&[Some(1.0)], 9, true).verdict, Verdict::Fail);
 }
 
-/// Lie of H05: what a job wrote is not there when it is read after the run.
+/// Lie of H05: data that a job wrote is missing when it is read after the run.
 /// Twin of H05: it is.
 #[test]
 fn what_is_only_written_is_judged_by_reads_after_the_run() {

@@ -5,9 +5,9 @@ use std::fmt;
 /// A block with wrong data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its offset on the volume.
+    /// Offset on the volume, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: FindingKind,
 }
 

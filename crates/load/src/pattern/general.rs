@@ -40,7 +40,7 @@ pub(crate) struct General {
     files: Option<Box<Files>>,
     /// The free places, where lengths differ and each place comes once.
     map: Option<Box<Map>>,
-    /// What is written is read again.
+    /// Written data is read again.
     read_back: Option<Box<ReadBack>>,
     /// The write whose range was trimmed last.
     trimmed: Option<Next>,
@@ -213,7 +213,7 @@ impl General {
         }
     }
 
-    /// The next I/O of its own.
+    /// Returns the next I/O of the pattern.
     pub(super) fn next_forward(&mut self) -> Option<Next> {
         if let Some(write) = self.trimmed.take() {
             return Some(write);

@@ -19,7 +19,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Of a range of `bytes`, at least one place long; `None` if it is too long for a map.
+    /// Returns the map of a range of `bytes`, at least one place long; `None` if it is too long.
     pub(super) fn new(bytes: u64, align: u64) -> Option<Map> {
         let places = bytes / align;
         if places > PLACES_MAX {
@@ -88,7 +88,7 @@ impl Map {
         Some(at)
     }
 
-    /// Takes at most so many free places in a row from a free one on; returns how many.
+    /// Takes at most `most` contiguous free places from a free one on; returns their number.
     fn take(&mut self, first: u64, most: u64) -> u64 {
         let mut taken = 0;
         while taken < most {

@@ -114,7 +114,7 @@ impl Pattern {
         self.left() == 0
     }
 
-    /// Whether a flush comes next that follows so many writes: no I/O of a rate.
+    /// Returns whether a flush is next, after `flush_every` writes: the rate does not count it.
     pub(crate) fn owes_flush(&self) -> bool {
         match self {
             Pattern::General(general) => general.owes_flush(),

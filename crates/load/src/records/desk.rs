@@ -16,7 +16,7 @@ use job::spec::RunSpec;
 /// How often chunks are taken.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Writes records while a run goes on, on a thread of its own.
+/// Writes records during a run, on a separate thread.
 pub trait Scribe: Send + std::fmt::Debug {
     /// Takes records of a job, in order of time, and makes them outlive the process. Completion
     /// times count from the job's measured window, start times from the job's start.

@@ -89,7 +89,7 @@ pub(super) struct Run<'a> {
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
     standstills: Standstills,
-    /// What volumes that stay open had hidden before this run.
+    /// Failures that volumes which stay open had hidden before this run.
     pub(super) hidden_before: BTreeSet<Hidden>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Run<'a> {
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
         }
-        // As with fio, what is done within the ramp is the result: there is nothing after it.
+        // As in fio, a run that ends within the ramp has the results of the ramp.
         self.within_ramp = spec.ramp_seconds > 0.0 && self.finished && self.stop.asked() == 0;
         if spec.ramp_seconds > 0.0 && !self.within_ramp {
             self.collected.restart();
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
             end = self.measure_found(&mut opening, window, (begin, end), crew, live);
         }
         if !self.drained {
-            // What ended the window was known when its last second was over.
+            // The reason for the window's end was known when its last second was over.
             self.asked = self.stop.asked();
             self.closing = Some(self.meter.read(self.clock.now()));
             self.collect(crew, true);
@@ -194,7 +194,7 @@ impl<'a> Run<'a> {
         Measured { opening, after, end }
     }
 
-    /// What stands at the beginning of the measured window.
+    /// Returns the state at the start of the measured window.
     fn opening(&mut self, witness: Witness) -> Opening {
         let started = jiff::Timestamp::now().to_string();
         let wall = os::wall::beside(self.clock);
@@ -360,9 +360,9 @@ impl<'a> Run<'a> {
         self.reconnects += second.reconnects;
     }
 
-    /// Takes what the workers did in a second. Their threads' counters are read first: a thread
-    /// that has handed over its last interval may be gone. `each`: keeps every worker's results for
-    /// a view.
+    /// Takes the results of the workers for a second. Their threads' counters are read first: a
+    /// thread that has handed over its last interval may be gone. `each`: stores every worker's
+    /// results for a view.
     fn take_second(&mut self, crew: &Crew, each: bool) -> Reading {
         self.collected.watch(each);
         let reading = self.meter.read(self.clock.now());

@@ -181,7 +181,7 @@ fn workers_begin_and_end_in_their_turn() {
     spec.workers[1].shift.when.delay_seconds = 0.25;
     let found = run(&spec, 100_000, 99).unwrap();
     assert_eq!((found.workers[0].ios, found.workers[0].seconds), (5000, 0.5));
-    // It checks every millisecond whether its turn has come.
+    // The worker checks every millisecond whether its turn has come.
     let second = &found.workers[1];
     assert!((1.249..=1.25).contains(&second.seconds), "{}", second.seconds);
     // Rates are those of the time in which it worked.

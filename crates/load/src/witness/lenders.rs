@@ -77,7 +77,7 @@ fn of_device(device: &Device, machine: &Machine) -> Option<(&'static str, f64)> 
     match () {
         () if device.has_thread() => None,
         () if device.is_served() => Some(("a disk that another host or program serves", ARRAYS_S)),
-        // A mapper or an array has the credits of what it is made of.
+        // A mapper or an array has the credits of its members.
         () if device.is_made() => None,
         () => of_disk(&model, device.is_virtual(), machine),
     }

@@ -24,8 +24,8 @@ impl Seen {
         self.in_target || matches!(&self.ground, Ground::Target(product) if is_memory(product))
     }
 
-    /// Its medium with respect to caches. `cached` is that of volumes in the page cache, and
-    /// `cache_bytes` the size of the largest CPU cache.
+    /// Returns the volume's medium with respect to caches. `cached` is that of volumes in the page
+    /// cache, and `cache_bytes` the size of the largest CPU cache.
     fn medium(&self, cached: Medium, cache_bytes: Option<u64>) -> Medium {
         match &self.ground {
             _ if self.volume.emulates().is_some() => Medium::Emulated,
@@ -202,7 +202,7 @@ impl Witness {
         verdict::preconditioning(&disks.into_values().collect::<Vec<_>>(), others)
     }
 
-    /// The disk that a volume writes, if that may be flash; else what is known of it.
+    /// Returns the disk that a volume writes, if that may be flash; else the finding on it.
     fn may_be_flash<'a>(
         &self,
         index: usize,
@@ -222,11 +222,11 @@ impl Witness {
         let device = device.and_then(|file| file.device.as_ref());
         let device = device.ok_or_else(|| self.aside(seen))?;
         match before.settings[index].rotational {
-            // The disk below a loop device has a state of its own, and so has its file.
+            // The disk under a loop device has a separate state, and so has its file.
             _ if device.has_thread() => {
                 Err(seen.untold("storage below its loop device is not examined"))
             }
-            // A hypervisor says so of every disk.
+            // A hypervisor reports every disk as rotational.
             Some(true) if !device.is_virtual() => Err(seen.unasked_for("a rotating disk")),
             _ => Ok(device),
         }

@@ -1,4 +1,4 @@
-//! What parts of one measurement have in common, and what must differ.
+//! Settings that parts of one measurement must share, and those that must differ.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ const NAME_MAX_BYTES: usize = 255;
 /// The first part without its figures, and who was there.
 #[derive(Debug)]
 pub(super) struct Agreed {
-    /// What the merged result has from the first part.
+    /// First part, as the basis of the merged result.
     pub first: RunResult,
     settings: Value,
     part: Part,
@@ -117,15 +117,15 @@ impl Agreed {
     }
 }
 
-/// Refuses what is no name.
+/// Refuses an invalid name.
 pub(super) fn name(name: &str) -> Result<(), Refused> {
     let steers = name.chars().any(block::steers);
     let good = !name.is_empty() && name.len() <= NAME_MAX_BYTES && !steers;
     if good { Ok(()) } else { Err(Refused("the name of its host is none".to_owned())) }
 }
 
-/// What a document of a job says, without what may differ from host to host: the seed, the command,
-/// CPUs, and which volumes of a kind these are.
+/// Returns a job's document without the settings that may differ between hosts: the seed, the
+/// command, CPUs, and the choice of volumes of a kind.
 fn settings(spec: &Value) -> Value {
     let mut spec = spec.clone();
     let Some(job) = spec.as_object_mut() else { return spec };

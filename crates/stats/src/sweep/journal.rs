@@ -48,7 +48,7 @@ pub enum Event {
 pub struct Journal {
     /// Digest of the last whole line.
     last: String,
-    /// Plans of the sweep and of those that it replaced.
+    /// Plans of the sweep and of the sweeps that it replaced.
     plan: String,
     runs: BTreeMap<String, Made>,
     /// Counts over all runs.

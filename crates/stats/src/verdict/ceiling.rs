@@ -19,9 +19,9 @@ pub struct Ceiling {
     pub at_least: bool,
 }
 
-/// Share of the ceiling above which the generator may be what was measured.
+/// Share of the ceiling above which the run may have measured the generator.
 const CEILING_SHARE: f64 = 0.80;
-/// Share of the ceiling from which on the generator is what was measured.
+/// Share of the ceiling from which on the run measured the generator.
 const ALL_SHARE: f64 = 0.95;
 
 /// H10: the generator is not the limit. `iops` is the rate of the run, `ceiling` the rate of the
@@ -64,8 +64,8 @@ pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H10: 95 % of what the generator can do.
-    /// Twin of H10: 80 % of it.
+    /// Lie of H10: 95 % of the generator's ceiling.
+    /// Twin of H10: 80 % of the ceiling.
     #[test]
     fn the_generator_has_a_ceiling() {
         let verdict = |iops, ceiling, at_least| {

@@ -173,7 +173,7 @@ fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
     let latency = found.totals.latency_ns;
     assert_eq!((latency.samples, latency.waiting_from), (2000, None));
     assert!((1498..=1501).contains(&found.totals.ios), "{}", found.totals.ios);
-    // Those of the last half second waited 0.45 s on average, from 0.7 s to 0.2 s.
+    // I/Os of the last half second waited 0.45 s on average, from 0.7 s to 0.2 s.
     let mean_ms = latency.mean.unwrap() / 1e6;
     assert!((mean_ms - 0.25 * 450.0).abs() < 5.0, "{mean_ms}");
     assert!((699..=701).contains(&(latency.max.unwrap() / 1_000_000)));
@@ -188,7 +188,7 @@ fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
 
 #[test]
 fn a_backlog_counts_in_the_seconds_in_which_it_waits() {
-    // It grows by one a millisecond from 0.5 s to 1.5 s, and is begun within 50 ms.
+    // The backlog grows by one per millisecond from 0.5 s to 1.5 s, and is started within 50 ms.
     let law = stalls_alone(Nanos::from_millis(500), Nanos::from_millis(1500));
     let (found, _) = run(&spec(1, &paced(1000.0, 2), 1.0, 1.0), law);
     // From 500 to 1000 in half a second: the wait in the ramp is in the latencies only.
@@ -198,7 +198,7 @@ fn a_backlog_counts_in_the_seconds_in_which_it_waits() {
     assert_eq!(little(&found).verdict, Verdict::Pass, "{:?}", little(&found));
 }
 
-/// As [`stalls`], on the only lane.
+/// Returns the law of [`stalls`] for the only lane.
 fn stalls_alone(from: Nanos, to: Nanos) -> Law {
     let mut law = stalls(from, Some(to));
     Box::new(move |_, now| law(1, now))
@@ -241,7 +241,7 @@ fn a_backlog_is_none_where_a_worker_pauses_or_has_ended() {
     let law = || -> Law { Box::new(|_, now| Some(now + Nanos(100 * US))) };
     let (found, _) = run(&spec(1, &limited, 1.0, 0.0), law());
     assert_eq!((found.totals.ios, found.totals.latency_ns.samples), (50, 50));
-    // A worker with its own end has the backlog of its own time, and no more.
+    // A worker with an earlier end only has the backlog of its own time.
     let mut spec = spec(2, &paced(1000.0, 1), 3.0, 0.0);
     spec.workers[0].shift.when.seconds = Some(1.0);
     spec.workers[1].shift.group = 1;
@@ -269,8 +269,8 @@ fn chance(seed: u64, lanes: usize) -> Law {
     })
 }
 
-/// Whatever the lanes do, the known I/Os and the result agree to the nanosecond: which I/Os count,
-/// their latencies, and how many were in flight.
+/// Lanes with random behaviour: the known I/Os and the result agree to the nanosecond in the
+/// counted I/Os, their latencies, and the queue depth.
 #[test]
 fn of_generated_lanes_everything_is_known() {
     for seed in 0..60_u64 {

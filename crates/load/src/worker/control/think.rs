@@ -27,7 +27,7 @@ enum ThinkState {
     Goes,
     /// A pause is due, and the next one counts from here.
     Due(u64),
-    /// It began at this time.
+    /// The pause began at this time.
     Pauses(Nanos, u64),
 }
 
