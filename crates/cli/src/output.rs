@@ -2,9 +2,9 @@
 //! neither a run nor a target ends.
 //!
 //! No outside text reaches a terminal unchanged: [`print`] takes a [`Text`], [`painted`] a
-//! [`Painted`], and neither type contains control characters. [`note`] prints one line. Documents
-//! are printed so that a parser gets every byte ([`document`]); files in the formats of other
-//! programs ([`file`]) keep their bytes unless they go to a terminal.
+//! [`Painted`], and neither type has control characters from outside. [`note`] prints one line.
+//! Documents are printed so that a parser gets every byte ([`document`]); files in the formats of
+//! other programs ([`file`]) keep their bytes unless they go to a terminal.
 
 use std::fmt::Display;
 use std::fs::File;

@@ -119,7 +119,7 @@ fn result(seed: u64) -> RunResult {
     made(&mut chance, &shape)
 }
 
-/// A run of one or two reading workers, with few I/Os and no problem except for a check's.
+/// A run of two reading workers, with few I/Os and no problem other than findings of checks.
 pub fn small(seed: u64) -> RunResult {
     let mut chance = Chance::new(seed);
     let (size, seconds) = (4096, 2 + chance.below(3));

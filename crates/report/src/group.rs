@@ -49,7 +49,7 @@ pub(crate) struct Part {
     pub mean_ns: f64,
     pub max_ns: u64,
     pub buckets: Buckets,
-    /// Moments of the tails: with several workers, the set with the most, as all may be equal.
+    /// Moments of the tails: the maximum over the workers, which may share all moments.
     pub moments: Option<TailMoments>,
     /// Rates of each second.
     pub rates: Rates,

@@ -233,7 +233,7 @@ fn stalls_of_a_closed_loop_are_told() {
     assert!(said(&quick).is_empty(), "{:?}", quick.checks);
 }
 
-/// Lie of H06: an open loop beyond the rate of the storage.
+/// Lie of H06: an open loop beyond what the storage does.
 /// Twin of H06: one within.
 #[test]
 fn a_rate_beyond_what_the_storage_does_is_told() {
@@ -315,7 +315,7 @@ fn data_are_right_as_far_as_they_were_compared() {
     assert_eq!(judge(&[Some(1.0)], 9, true).verdict, Verdict::Fail);
 }
 
-/// Lie of H05: data that a job wrote is missing when it is read after the run.
+/// Lie of H05: what a job wrote is not there when it is read after the run.
 /// Twin of H05: it is.
 #[test]
 fn what_is_only_written_is_judged_by_reads_after_the_run() {

@@ -139,7 +139,7 @@ pub(super) fn show(name: &str, sample: &Sample) -> String {
     if sample.at_least { format!("≥{text}") } else { text }
 }
 
-/// Returns the verdict, and the smallest detectable change if there is none.
+/// Returns the verdict and, without a change, the smallest detectable one.
 pub(super) fn words(figure: &Figure) -> String {
     let seen = figure.detectable.map(|share| format!("{:.1} %", share * 100.0));
     match (figure.verdict, seen) {

@@ -208,7 +208,7 @@ fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
 /// The errno with which fio ends a job that finds other data than were written.
 const EILSEQ: u32 = 84;
 
-/// Returns the errno with which a job ends: that of a missed limit, EILSEQ for a miscompare, or
+/// Returns the errno with which a job ends: that of a missed demand, EILSEQ for a miscompare, or
 /// that of the first failed I/O.
 fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
     let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
@@ -390,8 +390,8 @@ mod test {
         assert_eq!((keys(&both), &both["mixed"]), ([true; 5], mixed));
     }
 
-    /// As in fio, a job without options shows none, and a job whose options have no values shows
-    /// those options.
+    /// As in fio, a job without options shows none, and a job whose options have no values shows an
+    /// empty object.
     #[test]
     fn options_are_those_of_the_file() {
         let of = |own: Value| {

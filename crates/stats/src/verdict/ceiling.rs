@@ -64,8 +64,8 @@ pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H10: 95 % of the generator's ceiling.
-    /// Twin of H10: 80 % of the ceiling.
+    /// Lie of H10: 95 % of what the generator can do.
+    /// Twin of H10: 80 % of it.
     #[test]
     fn the_generator_has_a_ceiling() {
         let verdict = |iops, ceiling, at_least| {

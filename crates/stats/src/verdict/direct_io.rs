@@ -129,7 +129,7 @@ mod test {
     }
 
     /// Lie of H01: tmpfs below the file; a loop device through the page cache.
-    /// Lie of H01: a layer that hides the layers under it.
+    /// Lie of H01: a layer that hides what is below it.
     #[test]
     fn memory_below_a_file_is_said() {
         let judge = |beneath| {

@@ -243,8 +243,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns the expected rate of each of equal workers: the median, or the mean if starving workers
-/// make the mean greater.
+/// Returns the expected rate of each of equal workers: the median, or the mean, which is greater if
+/// many workers starve.
 fn fair_rate(group: &[&Peer]) -> f64 {
     let mut rates: Vec<f64> = group.iter().map(|peer| peer.rate()).collect();
     rates.sort_by(f64::total_cmp);
@@ -341,7 +341,7 @@ mod test {
         assert_eq!(even(&both).verdict, Verdict::Pass);
     }
 
-    /// Lie of H22: a volume at 50 IOPS next to one at 20,000.
+    /// Lie of H22: a volume at 50 IOPS beside one at 20,000.
     /// Twin of H22: workers that differ by design.
     #[test]
     fn a_small_share_is_said() {
@@ -385,7 +385,7 @@ mod test {
         assert_eq!(even(&late).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H22: a second without an I/O while others have some.
+    /// Lie of H22: a second without an I/O beside others.
     /// Twin of H22: five I/Os a second leave one out by chance.
     #[test]
     fn seconds_without_an_io_are_said() {

@@ -204,8 +204,8 @@ mod test {
         Readable { name: "file:a".into(), existence, reads: true, clears: false }
     }
 
-    /// Lie of H02: a job that discards blocks that it reads.
-    /// Twin of H02: a job that discards other blocks than it reads.
+    /// Lie of H02: a job that discards what it reads.
+    /// Twin of H02: a job that discards what it does not read.
     #[test]
     fn what_the_job_discards_needs_no_medium() {
         let written = || readable(Existence::Sampled { blocks: 64, zero: 0 });

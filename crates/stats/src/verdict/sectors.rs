@@ -101,7 +101,7 @@ mod test {
         whole_sectors(&[disk]).expect("a disk is written")
     }
 
-    /// Lie of H18: a partition that is not aligned to a physical block.
+    /// Lie of H18: a partition that begins beside a physical block.
     /// Twin of H18: writes of whole blocks; a disk that keeps blocks of 512.
     #[test]
     fn writes_of_a_part_of_a_block_are_said() {

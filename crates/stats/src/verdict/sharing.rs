@@ -138,7 +138,7 @@ mod test {
     }
 
     /// Lie of H17: another program reads the disk that we read.
-    /// Twin of H17: additional reads of the device are our read-ahead.
+    /// Twin of H17: what the device read beyond is read-ahead of ours.
     #[test]
     fn reads_beside_our_reads_are_said() {
         let verdict = |charged, device: u64| {

@@ -1,4 +1,4 @@
-//! Share of a queue in its controller.
+//! Membership of a queue in its controller.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

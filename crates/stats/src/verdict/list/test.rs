@@ -65,7 +65,7 @@ fn results_are_judged_by_the_list_of_their_layout() {
     assert_eq!([4, 5].map(|layout| Class::of_layout(layout, &checks)), [Class::Indicative; 2]);
 }
 
-/// Without a check that passed, warned, failed or did not apply, for any other verdicts.
+/// Removes each check in turn, whatever its verdict and those of the others.
 #[test]
 fn no_class_gets_better_without_a_check() {
     let verdicts = [Verdict::Pass, Verdict::Warn, Verdict::Fail, Verdict::Unknown];

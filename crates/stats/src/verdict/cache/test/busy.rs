@@ -119,7 +119,7 @@ impl Situation {
 
 /// Covers a drive without a cache, one whose cache holds only recently read data, as that of a
 /// hypervisor, and one whose cache holds a tenth.
-/// Twin of H25: drives on hosts that are busy in bursts, before the run, or during single reads.
+/// Twin of H25: drives on hosts that are busy in bursts, before the run, or beside single reads.
 #[test]
 fn noise_of_a_host_accuses_no_drive() {
     let (mut accused, mut all) = (0, 0);
