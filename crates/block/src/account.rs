@@ -40,7 +40,7 @@ struct Entry {
     send_bytes: usize,
     /// Further small data buffers promised.
     more: u32,
-    /// Buffers held of each promised kind.
+    /// Buffers lent of each promised kind.
     counts: [u32; KINDS],
     open: bool,
     fair: bool,
@@ -151,8 +151,8 @@ impl Account {
         self.pool.0.borrow_mut().has_rows(self.index, large, small)
     }
 
-    /// Whether it holds less than promised, so that it has no buffer whose return it could wait
-    /// for.
+    /// Returns whether the account holds less than promised, so that it has no buffer whose return
+    /// it could wait for.
     pub fn is_in_need(&self) -> bool {
         let stock = self.pool.0.borrow();
         let held = stock.ledger.held_bytes(self.index);
@@ -241,7 +241,7 @@ impl Ledger {
         })
     }
 
-    /// Bytes of rows held beyond those for its data.
+    /// Returns the bytes of rows beyond those for the account's data.
     pub(crate) fn excess_row_bytes(&self, account: u32) -> usize {
         let entry = &self.entries[account as usize];
         entry.held_bytes.saturating_sub(2 * entry.send_bytes)

@@ -57,9 +57,9 @@ impl Backing {
         (description[..at].trim_end_matches([' ', ',']), Backing::parse(&description[at..]))
     }
 
-    /// The backing that a product name of this project's targets tells, `DRUMFIRE EMULATED DRIVE`,
-    /// or the source of an attached file's mount, `drumfire-emulated`: nothing else shows through
-    /// initiators of the kernel and loop devices.
+    /// Returns the backing in a product name of this project's targets, `DRUMFIRE EMULATED DRIVE`,
+    /// or in the source of an attached file's mount, `drumfire-emulated`: initiators of the kernel
+    /// and loop devices show nothing else.
     pub fn of_product(product: &str) -> Option<Backing> {
         let upper = product.to_uppercase();
         let mut words = upper.split([' ', '-']);
@@ -105,8 +105,8 @@ impl Backing {
         }
     }
 
-    /// The backing of a volume whose parts are this and another one: that of the part that says
-    /// less of a medium.
+    /// Returns the backing of a volume that consists of this and another part: that of the part
+    /// which is less of a medium.
     #[must_use]
     pub fn with(self, other: Backing) -> Backing {
         let (worse, other) = if other.rank() > self.rank() { (other, self) } else { (self, other) };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::pages::Pages;
 
-/// The most that direct I/O asks for; also the page size.
+/// Maximum alignment that direct I/O needs; also the page size.
 const ALIGN: usize = 4096;
 
 /// One mapping cut into equal buffers, each handed out once by [`Arena::cut`].

@@ -1,4 +1,4 @@
-//! One I/O: an [`Io`] goes into a lane, a [`Done`] comes back.
+//! One I/O: an [`Io`] goes into a lane, a [`Done`] is returned.
 
 use crate::Buf;
 

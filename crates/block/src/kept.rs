@@ -27,7 +27,7 @@ const KEEP: usize = 8;
 const RESTS: u32 = 1024;
 
 impl Memories {
-    /// Empty.
+    /// Returns an empty list.
     pub fn new() -> Memories {
         Memories::default()
     }

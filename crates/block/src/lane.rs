@@ -53,8 +53,9 @@ pub trait Lane {
         None
     }
 
-    /// Whether it is ready for I/Os. Until then its owner polls it and submits nothing, as wake and
-    /// events ask for; if the opening failed, it is [`broken`](Self::broken).
+    /// Returns whether the lane is ready for I/Os. Until then its owner polls it, according to wake
+    /// and events, and submits nothing; if the opening failed, the lane is
+    /// [`broken`](Self::broken).
     fn is_open(&self) -> bool {
         self.inner().is_none_or(Lane::is_open)
     }
@@ -70,22 +71,23 @@ pub trait Lane {
         self.inner()?.words_of(cause)
     }
 
-    /// Connection counters up to `now`, for a lane that reconnects or could. A lane around others
-    /// passes on theirs, or their sum.
+    /// Returns the connection counters up to `now`, for a lane that reconnects or could. A lane
+    /// around others returns their counters, or their sum.
     fn connection(&self, now: Nanos) -> Connection {
         self.inner().map_or_else(Connection::default, |lane| lane.connection(now))
     }
 
-    /// Until when changes that were sent on lost connections of the volume, and never answered, may
-    /// still be executed; `None` if there are none. A lane holds later changes of the same places
-    /// back until then. A lane around others says the latest of theirs.
+    /// Returns until when changes that were sent on lost connections of the volume, and never
+    /// answered, may still be executed; `None` if there are none. Until then a lane delays later
+    /// changes of the same blocks. A lane around others returns the latest of their times.
     fn in_doubt_until(&self) -> Option<Nanos> {
         self.inner()?.in_doubt_until()
     }
 
-    /// How often changes of the volume have come to be in doubt so far. Whoever compares it with an
-    /// earlier count learns of doubts that were over before a look at
-    /// [`in_doubt_until`](Self::in_doubt_until). A lane around others says the sum of theirs.
+    /// Returns how often changes of the volume have come to be in doubt so far. A caller that
+    /// compares the count with an earlier one also learns of doubts that ended before a call of
+    /// [`in_doubt_until`](Self::in_doubt_until). A lane around others returns the sum of their
+    /// counts.
     fn doubts(&self) -> u64 {
         self.inner().map_or(0, Lane::doubts)
     }
@@ -132,9 +134,9 @@ pub trait Lane {
 /// How often a lane without I/Os is polled: targets wait some seconds for an answer to their pings.
 const LOOK: Nanos = Nanos::from_secs(1);
 
-/// When a lane without I/Os is to be polled by an owner of many, who polls only busy ones in each
-/// turn: at once if it is due, else within a second if it has timers at all. Not at the timers
-/// themselves, which may be those of others: of an emulated drive that other cores use.
+/// Returns when to poll a lane without I/Os, for an owner of many lanes that polls only busy ones
+/// in each turn: at once if it is due, else within a second if it has timers at all. Not at the
+/// timers themselves, which may belong to others: to an emulated drive that other cores use.
 pub fn idle_look(lane: &dyn Lane, now: Nanos) -> Option<Nanos> {
     lane.wake().map(|wake| if wake <= now { now } else { now + LOOK })
 }

@@ -26,7 +26,7 @@ pub enum Plant {
     ServeWhole,
     /// A server never returns memory.
     KeepMemory,
-    /// A lane that lost its connection is kept for ever.
+    /// A lane that lost its connection is never dropped.
     KeepBroken,
     /// The memory of connections is not limited.
     HoldAll,
@@ -110,7 +110,7 @@ pub enum Plant {
     ReviveForClients,
     /// A check compares regions that are being written.
     CheckUnclaimed,
-    /// A leg may reconnect by itself if it is deep inside another volume.
+    /// A leg may reconnect on its own if it is deep inside another volume.
     NestReconnect,
 }
 

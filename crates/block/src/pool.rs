@@ -216,8 +216,8 @@ impl Stock {
         !self.ledger.is_fair(account) || self.is_within_share(account, bytes, Claim::Receive)
     }
 
-    /// Whether an account may hold this many more large and small rows, and they are available;
-    /// takes what they need from the budget.
+    /// Returns whether an account may hold this many more large and small rows, and they are
+    /// available; takes the memory from the budget.
     pub(crate) fn has_rows(&mut self, account: u32, large: usize, small: usize) -> bool {
         if !self.ledger.is_fair(account) {
             return true;
@@ -423,7 +423,7 @@ impl Shelf {
         Some(())
     }
 
-    /// Whether more is free than is kept for the next connection.
+    /// Returns whether more buffers are free than are reserved for the next connection.
     fn has_spare(&self) -> bool {
         self.free.len() >= 2 * self.step() || self.room() >= 2 * self.step()
     }
@@ -468,7 +468,7 @@ impl Shelf {
             }
         }
         self.made -= before - self.free.len();
-        // No longer than what may still return to it.
+        // The list is no longer than the number of buffers that may return to it.
         self.free.shrink_to(self.made.max(self.step()));
     }
 }

@@ -20,7 +20,7 @@ pub struct Zone {
 }
 
 impl Zones {
-    /// Zones of a length and a capacity on what has none: nothing is written yet.
+    /// Returns emulated zones of a length and a capacity for a volume without zones: all are empty.
     pub fn emulated(bytes: u64, zone_bytes: u64, capacity: u64) -> Zones {
         let zone = |number: u64| Zone {
             start: number * zone_bytes,

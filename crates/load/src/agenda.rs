@@ -24,7 +24,7 @@ pub(crate) struct Agenda {
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// The only socket whose events concern it.
+    /// The only socket whose events concern the worker.
     socket: Option<u32>,
     wake: Option<Nanos>,
     is_due: bool,

@@ -99,7 +99,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end. A panic has been reported by itself.
+    /// Waits for the loop's end. A panic is already reported.
     pub(crate) fn join(self) {
         match self {
             Running::Thread(thread) => drop(thread.join()),

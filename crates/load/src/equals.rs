@@ -46,7 +46,7 @@ fn number<'a>(
     place as u32
 }
 
-/// Whether two workers do the same at whatever time.
+/// Returns whether two workers do the same work, at any time.
 fn have_one_load(one: &WorkerSpec, other: &WorkerSpec) -> bool {
     // Usually all workers of a group of the job share one.
     Arc::ptr_eq(&one.workload, &other.workload) || one.workload == other.workload

@@ -6,8 +6,7 @@ use job::spec::{RunSpec, When, Workload};
 
 use crate::run::Prepared;
 
-/// Length of the window, and of the ramp before it, in seconds: as of a ceiling that nobody asked
-/// for.
+/// Length of the window, and of the ramp before it, in seconds: as for an unrequested ceiling.
 const SECONDS: (f64, f64) = (1.0, 0.25);
 
 /// Returns whether a run may be repeated: it creates and fills no files, verifies no data, replays

@@ -184,9 +184,9 @@ impl Reading {
 }
 
 impl Reading {
-    /// The targets' part of the CPU time of shared threads. The clock goes on while such a thread
-    /// is preempted, in the turns of both ends alike, so CPU time is split in proportion to clock
-    /// time.
+    /// Returns the targets' part of the CPU time of shared threads. The clock continues while such
+    /// a thread is preempted, in the turns of both ends alike, so CPU time is split in proportion
+    /// to clock time.
     fn targets_part_since(&self, earlier: &Reading) -> Nanos {
         let used = self.shared.since(earlier.shared);
         let [targets, both] = [0, 1].map(|part| self.split[part].since(earlier.split[part]));
@@ -282,7 +282,7 @@ mod test {
         near(cpu.initiator_system_cores, 0.02);
         // Two threads together waited for 0.25 s of 10.
         near(cpu.initiator_waited_percent, 1.25);
-        // The clock goes on while a thread is preempted, at both ends.
+        // The clock continues while a thread is preempted, at both ends.
         let cpu = reading(1000, [6000, 10_000]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);

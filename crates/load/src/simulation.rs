@@ -282,7 +282,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The collector, for those who add to it.
+    /// Returns the collector, for callers that add to it.
     fn lend(&mut self) -> Box<Collector> {
         std::mem::replace(&mut self.collected, Box::new(Collector::new(Vec::new())))
     }

@@ -59,9 +59,9 @@ pub(crate) struct Witness {
 pub(crate) struct Testimony {
     /// Checks that need nothing else.
     pub(crate) checks: Vec<Check>,
-    /// Places that were read before and after the run, and how many of them held something else.
+    /// Number of places that were read before and after the run, and of those that changed.
     pub(crate) kept: Option<[u32; 2]>,
-    /// Some of it is behind a connection.
+    /// Whether part of the volume is behind a connection.
     pub(crate) is_remote: bool,
     /// How often a CPU quota throttled us.
     pub(crate) throttled: Option<u64>,

@@ -80,7 +80,7 @@ impl Volume {
         Arc::new(Volume { blocks: zeroes(), words: zeroes() })
     }
 
-    /// Writes both blocks, if nobody else does.
+    /// Writes both blocks, unless another thread does.
     fn write(&self, done: bool) -> bool {
         if !word::claim(&self.words) {
             return false;

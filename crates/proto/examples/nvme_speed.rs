@@ -50,7 +50,7 @@ impl<I: Initiator> Ends<I> {
         ends
     }
 
-    /// Carries what waits to the target and its answers back.
+    /// Carries the pending output to the target and its answers back.
     fn turn(&mut self) {
         let mut clock = Instant::now();
         let mut lap = |spent: &mut Duration| {
@@ -131,7 +131,7 @@ impl<I: Initiator> Ends<I> {
     }
 }
 
-/// An I/O queue, and the admin queue that keeps its association alive.
+/// Returns an I/O queue, and the admin queue that keeps its association alive.
 fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let geometry = Geometry::new(VOLUME_BYTES, 512);
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");

@@ -69,7 +69,7 @@ fn ends(digests: bool) -> Ends {
 }
 
 impl Ends {
-    /// Carries what waits to the target and its answers back.
+    /// Carries the pending output to the target and its answers back.
     fn turn(&mut self) {
         let now = Nanos(1);
         let begin = Instant::now();

@@ -271,7 +271,7 @@ mod test {
         for end in [0, 1, 2] {
             assert_eq!(flush(end, A, Ok(())), Ok(()));
         }
-        // A client's wrong request concerns nobody else.
+        // An invalid request of a client does not affect other clients.
         for fault in [Fault::Unsupported, Fault::Aborted] {
             assert_eq!(flush(0, A, Err(fault)), Err(fault));
             assert_eq!(flush(1, A, Ok(())), Ok(()));

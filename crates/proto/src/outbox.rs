@@ -29,7 +29,7 @@ pub struct Outbox {
     sent_stamp: u32,
     /// Deferred copies from volumes in memory into `current`.
     ahead: CopyAhead,
-    /// Ranges of `current` whose digest is to be put behind them, once copied.
+    /// Ranges of `current` that get their digest after them, once copied.
     digests: Vec<(usize, usize)>,
     /// Out of memory for an answer: the stream has a hole.
     failed: bool,
@@ -54,7 +54,7 @@ impl Outbox {
     /// Bytes that a row counts for in [has_room](Self::has_room) if data by reference ends the row.
     pub const ENDED_ROW_BYTES: usize = Pool::SMALL_BYTES / 2;
 
-    /// An empty outbox with buffers of `pool`, for an end that limits by itself how much it sends.
+    /// Returns an empty outbox with buffers of `pool`, for an end that limits its output itself.
     pub fn new(pool: Pool) -> Outbox {
         Outbox::of(pool.account())
     }
@@ -83,7 +83,7 @@ impl Outbox {
     /// has room. The caller must return each chain before it takes the next.
     #[cold]
     pub fn lend(&mut self, lap_bytes: usize) {
-        // Without memory for the ring, the kernel goes on copying.
+        // Without memory for the ring, the kernel continues to copy.
         if self.account.charge(lap_bytes as u64) {
             self.lap = Lap::new(lap_bytes).ok();
         }
@@ -152,9 +152,9 @@ impl Outbox {
         self.account.pool().give(buf);
     }
 
-    /// Whether `len` bytes can be appended, in pieces no longer than a small buffer, and some short
-    /// answers besides. Callers check before they append data, which can wait; answers cannot wait
-    /// and are appended without a check.
+    /// Returns whether `len` bytes can be appended, in pieces no longer than a small buffer, plus
+    /// some short answers. Callers check before they append data, which can wait; answers cannot
+    /// wait and are appended without a check.
     #[inline]
     pub fn has_room(&self, len: usize) -> bool {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
@@ -199,8 +199,8 @@ impl Outbox {
         !self.account.has_share(wanted_bytes)
     }
 
-    /// Whether an answer was lost for want of memory: the stream has a hole, and the connection
-    /// must end.
+    /// Returns whether an answer was lost for lack of memory: the stream has a hole, and the
+    /// connection must end.
     #[inline]
     pub fn failed(&self) -> bool {
         self.failed
@@ -235,8 +235,8 @@ impl Outbox {
         }
     }
 
-    /// Appends `len` bytes of a volume, and their CRC-32C behind them if `digest`.
-    /// Panics when the range lies outside.
+    /// Appends `len` bytes of a volume, followed by their CRC-32C if `digest`. Panics if the range
+    /// is out of bounds.
     pub fn memory(&mut self, memory: &Memory, offset: u64, len: usize, digest: bool) {
         if len >= Outbox::BY_REFERENCE_BYTES && !digest {
             self.interrupt();
@@ -262,8 +262,8 @@ impl Outbox {
         self.give(buf);
     }
 
-    /// Swaps the queued bytes with `sent`, a chain that was sent, whose buffers go back to the
-    /// pool. Afterwards `sent` holds the next chain to send and the outbox is empty.
+    /// Swaps the queued bytes with `sent`, a chain that was sent, whose buffers return to the pool.
+    /// Afterwards `sent` has the next chain to send and the outbox is empty.
     pub fn exchange(&mut self, sent: &mut Chain) {
         self.close_current();
         self.last_bytes = self.chain.len_bytes();
@@ -323,7 +323,7 @@ impl Outbox {
             let others = [len, Pool::MEDIUM_BYTES.max(len), Pool::LARGE_BYTES];
             self.current = others.into_iter().find_map(|len| self.account.take_row(len));
         }
-        // The peer reads less than it asks for, or the system is out of memory.
+        // The peer reads less than it requests, or the system is out of memory.
         self.failed |= self.current.is_none();
         self.current.as_ref().filter(|_| !self.failed).map(|_| ())
     }
@@ -431,7 +431,7 @@ mod test {
             (pool.lent(), chain.pieces().len())
         };
         assert_eq!(say(16), ([1, 0], 1));
-        // More than expected goes on in a large one, and the next time begins there.
+        // More data than expected continues in a large buffer, and the next round starts there.
         assert_eq!(say(40), ([1, 1], 2));
         assert_eq!(say(40), ([0, 1], 1));
         assert_eq!(say(1), ([0, 1], 1));

@@ -17,8 +17,8 @@ use block::{Plant, planted};
 
 use crate::instance::KnownLosses;
 
-/// Most peers that are remembered after they have left. The longest gone are forgotten first, and
-/// are new then.
+/// Maximum number of disconnected peers in memory. The oldest ones are forgotten first, and count
+/// as new then.
 const REMEMBERED_MAX: usize = 4096;
 
 /// The peers of a server.
@@ -30,11 +30,11 @@ struct State {
     present: BTreeMap<PeerName, Vec<Entry>>,
     /// Peers that have left, by name and number.
     gone: BTreeMap<(PeerName, Number), Gone>,
-    /// Counts who came and who went.
+    /// Counts arrivals and departures.
     time: u64,
 }
 
-/// A connection of a peer begins: older ones of the same peer are asked whether they live.
+/// Start of a connection of a peer: older ones of the same peer are asked whether they are alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     name: PeerName,
@@ -48,7 +48,7 @@ pub struct Arrival {
 pub(crate) enum Meeting {
     /// Nothing.
     None,
-    /// The older connection says so if it lives.
+    /// The older connection reports if it is alive.
     Asked,
     /// The older connection ends: the new one has its place.
     Replaced,
@@ -99,7 +99,7 @@ pub(crate) struct Presence {
 }
 
 impl Peers {
-    /// Nobody.
+    /// Returns an empty list.
     pub fn new() -> Peers {
         Peers::default()
     }
@@ -125,7 +125,7 @@ impl Peers {
         presence
     }
 
-    /// Adds a connection that never leaves anything behind, and so is in no list.
+    /// Adds a connection that never leaves I/Os, and so is in no list.
     pub(crate) fn pass(self: &Arc<Self>, name: PeerName) -> Presence {
         let mut state = self.lock();
         self.arrive(&mut state, name, [u8::MAX; 6], false)
@@ -181,8 +181,8 @@ impl Presence {
         others.then(|| self.arrival.clone())
     }
 
-    /// Whether something may be left of older connections of the same peer: of one that has ended,
-    /// of one that is to end, or of one that has not said that it lives.
+    /// Returns whether I/Os may be left of older connections of the same peer: of one that has
+    /// ended, of one that must end, or of one that has not reported to be alive.
     pub(crate) fn must_wait(&self) -> bool {
         if planted(Plant::AnswerReinstatementEarly) {
             return false;
@@ -240,7 +240,7 @@ impl Presence {
         Some(gone)
     }
 
-    /// Remembers this of the peer for when it comes back.
+    /// Stores the peer's losses for its next connection.
     pub(crate) fn remember(&self, losses: &KnownLosses, told: [u64; 4]) {
         self.peers.remember(self.arrival.clone(), self.recalled, losses, told);
     }
@@ -304,12 +304,12 @@ mod test {
         assert_eq!(new.meet(&one.arrival), Meeting::None, "that one came earlier");
         one.live(&new.arrival);
         assert!(new.must_wait());
-        // A connection that has closed does not say so; it ends by itself.
+        // A connection that has closed does not report; it ends on its own.
         other.end();
         assert!(new.must_wait());
         drop(other);
         assert!(!new.must_wait());
-        // A connection that leaves nothing behind is in nobody's way.
+        // A connection that leaves no I/Os blocks no other.
         let passing = peers.pass(initiator("a", 0));
         assert!(passing.must_wait());
         [&one, &new].into_iter().for_each(|it| it.live(&passing.arrival));

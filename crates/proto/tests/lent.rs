@@ -157,7 +157,7 @@ fn exercise<I: Initiator, T: Target>(
     [up.referred, down.referred]
 }
 
-/// Bytes must have gone round the rings many times, or nothing was tested.
+/// Bytes must have wrapped around the rings many times, or the test proves nothing.
 fn assert_went_round(referred: [usize; 2], reads: u64) {
     let [up, down] = referred;
     assert!(reads == 100 || up > 1 << 20, "{up} bytes by reference to the target");

@@ -33,7 +33,7 @@ fn outbox() -> Outbox {
     Outbox::new(Pool::new(64, 16))
 }
 
-/// A server whose export knows its holes, or does not.
+/// A server whose export has a hole map, or not.
 struct Server {
     end: NbdTarget,
     out: Outbox,
@@ -314,7 +314,7 @@ fn a_server_that_breaks_the_rules_is_left() {
         let result = answered(&reply);
         assert!(matches!(result, Err(Ending::Violation(_))), "{why}: {result:?}");
     }
-    // An answer that nobody waits for.
+    // An unexpected answer.
     let reply = chunk(done, status, &good);
     assert!(answered(&[&reply[..], &reply].concat()).is_err());
 }

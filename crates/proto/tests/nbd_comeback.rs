@@ -66,7 +66,7 @@ impl Server {
         wire
     }
 
-    /// Connects while others of the host live.
+    /// Connects while other connections of the host are alive.
     fn connect_beside(&self, host: u128, export: &str, others: &mut [&mut Wire]) -> Wire {
         let mut wire = self.connect(host, export);
         for notice in wire.end.take_notices() {
@@ -85,7 +85,7 @@ fn said(out: &mut Outbox, chain: &mut Chain) -> Vec<u8> {
 }
 
 impl Wire {
-    /// Carries bytes until nobody has more to say. The volume keeps its I/Os.
+    /// Carries bytes until both ends are idle. The volume keeps its I/Os.
     fn settle(&mut self) {
         loop {
             let there = said(&mut self.out, &mut self.chains[0]);
@@ -246,7 +246,7 @@ fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     let mut away = server.connect(HOST + 1, "disk");
     assert_ne!(away.client.instance(), before);
     assert_eq!([flush(&mut away), flush(&mut away)], [Err(Fault::Medium), Ok(())]);
-    // So is one that fails when its connection is gone.
+    // A client whose flush fails after its connection was lost gets the report, too.
     one.submit(Op::Flush, 0, 0);
     one.lose();
     one.work(Some(Fault::Disconnected));

@@ -95,7 +95,7 @@ impl Client {
         Client { end, out: Outbox::new(Pool::new(256, 64)), chain: Chain::default() }
     }
 
-    /// Carries bytes until nobody has more to say.
+    /// Carries bytes until both ends are idle.
     fn settle(&mut self, server: &mut Server, chunk: usize) -> Result<(), proto::Ending> {
         loop {
             let there = said(&mut self.out, &mut self.chain);

@@ -14,7 +14,7 @@ use stats::{CoreActivity, Counted, SampledIo};
 const CORES: u32 = 1;
 const IOS: u32 = 2;
 
-/// Writes what the cores of one run did as one JSON document.
+/// Writes the activity of the cores of one run as one JSON document.
 pub fn write(cores: &[CoreActivity], out: &mut impl Write) -> io::Result<()> {
     let origin = cores.iter().map(|core| core.span.0).min().unwrap_or_default();
     let mut file = File { out, origin, first: true };

@@ -28,7 +28,7 @@ pub struct Chart {
     pub about: String,
     /// Value of a bar of full length; the maximum of all values and ranges if `None`.
     pub full: Option<f64>,
-    /// From top to bottom.
+    /// Bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
@@ -41,9 +41,9 @@ pub struct Bar {
     pub value: f64,
     /// Lower and upper end of the value's interval.
     pub range: Option<(f64, f64)>,
-    /// The figure as it is read, with unit and origin.
+    /// Figure as text, with unit and origin.
     pub text: String,
-    /// Whether it is the one to look at.
+    /// Whether the bar is emphasized.
     pub marked: bool,
 }
 
@@ -61,8 +61,8 @@ impl Chart {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Title, then a line for each bar of `width` columns with its label before and its figure
-    /// behind. What is certain is dark, and the range lighter.
+    /// Returns the title, then a line for each bar of `width` columns, between its label and its
+    /// figure. The certain part is dark, and the interval lighter.
     pub fn text(&self, width: usize) -> Text {
         let labels = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
         let mut text = Text::new();

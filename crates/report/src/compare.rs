@@ -29,12 +29,12 @@ pub struct Comparison {
     pub name: String,
     /// Whether the sides differ only in the compared setting, and none is invalid.
     pub comparable: bool,
-    /// Sides that are invalid, and why: nothing of what they say is called changed.
+    /// Invalid sides, and why: none of their figures is called changed.
     pub invalid: Vec<String>,
     /// Differences other than the compared setting.
     pub differences: Vec<Difference>,
-    /// Doubts about the runs of a side as repeats, each with its side; those that make a side
-    /// invalid stand there.
+    /// Doubts about the runs of a side as repeats, each with its side; doubts that make a side
+    /// invalid are in `invalid`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// Class of each side with its reason, where the classes differ.
@@ -51,9 +51,9 @@ pub struct Comparison {
 pub struct Difference {
     /// What, as "size" or "host"; an option of a job by its name.
     pub what: String,
-    /// On the first side.
+    /// Value of the first side.
     pub a: String,
-    /// On the second side.
+    /// Value of the second side.
     pub b: String,
 }
 
@@ -62,9 +62,9 @@ pub struct Difference {
 pub struct Figure {
     /// Which, as "IOPS".
     pub name: &'static str,
-    /// On the first side.
+    /// Sample of the first side.
     pub a: Sample,
-    /// On the second side.
+    /// Sample of the second side.
     pub b: Sample,
     /// The second over the first; `null` if one is 0.
     pub ratio: Option<f64>,
@@ -117,7 +117,7 @@ pub enum Change {
     CannotTell,
 }
 
-/// Reason why a figure says nothing that equal runs do not keep.
+/// Reason why a figure has no verdict although it differs: runs of the same side differ, too.
 pub(crate) const UNKEPT: &str = "equal runs in turn differed, too";
 
 /// Maximum change, as a share, that is called unchanged if the interval is as narrow.
@@ -125,8 +125,8 @@ pub const SAME: f64 = 0.05;
 /// Percentiles come from histograms, by so much too high at most.
 const BUCKET: f64 = 1.0 / 128.0;
 
-/// Why two sides cannot be compared at all, and what to do: their results have names of other
-/// meanings.
+/// Returns why two sides cannot be compared at all, and the remedy: in an older layout, some
+/// figures have another meaning.
 pub fn refuse(a: &[RunResult], b: &[RunResult]) -> Option<String> {
     let mut all = a.iter().chain(b);
     let first = all.next()?;
@@ -333,7 +333,7 @@ fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     found.extend(facts::of_hosts(one, other));
     found.extend(facts::same_runs(a, b));
     for option in options::differences(&one.spec, &other.spec) {
-        // Some stand among the facts, in better words.
+        // Some options are already among the facts, in better words.
         if found.iter().all(|known| known.what != option.what) {
             found.push(option);
         }

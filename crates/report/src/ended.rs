@@ -53,7 +53,7 @@ pub(crate) fn waiting(waiting: &Waiting) -> Option<String> {
 /// Beginning and end of the measured window.
 pub(crate) fn window(result: &RunResult) -> (jiff::Timestamp, jiff::Timestamp) {
     let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
-    // Times in which nobody was there are in no rate, and pass all the same.
+    // Rates omit times in which no worker was active, but these times pass.
     let last_s = result.intervals.last().map_or(0.0, |row| row.t);
     let seconds = result.totals.seconds.max(last_s).clamp(0.0, 1e9);
     (started, started + jiff::SignedDuration::from_millis((seconds * 1000.0) as i64))

@@ -98,8 +98,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// Leaves out what fio does not count among flushes: those of `fdatasync`, and the one at the
-    /// end of each worker.
+    /// Removes the flushes that fio does not count: those of `fdatasync`, and the one at the end of
+    /// each worker.
     fn count_flushes(&mut self) {
         // I/Os of cpuio have no bytes.
         if self.workers.iter().any(|worker| worker.volume.contains("?call=spin")) {
@@ -116,7 +116,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Takes for trims what documents before layout 4 hold with flushes, where the job trims.
+    /// Counts flushes as trims in documents before layout 4, if the job trims.
     fn split_earlier(mut self) -> Group<'a> {
         if self.trim.samples == 0 && options::trims(self.workload) {
             std::mem::swap(&mut self.trim, &mut self.flush);
@@ -276,7 +276,7 @@ impl Part {
         }
     }
 
-    /// Adds what another one did.
+    /// Adds the figures of another part.
     pub fn merge(&mut self, other: &Part) {
         let latency_ns = stats::Latency {
             samples: other.samples,

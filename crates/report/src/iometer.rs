@@ -100,7 +100,8 @@ fn specifications(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "'End access specifications")
 }
 
-/// Workers of a group: one for each of ours, or one with all volumes where each has one.
+/// Writes the workers of a group: one for each worker, or one with all volumes if each worker has
+/// one.
 fn worker_rows(result: &RunResult, group: &Group<'_>, out: &mut impl Write) -> io::Result<()> {
     let of = |worker: &stats::WorkerResult| {
         let read = Part::of(&worker.read, &worker.histograms.read, worker.seconds);

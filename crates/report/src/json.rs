@@ -56,8 +56,8 @@ pub fn digest_at_end(text: &[u8]) -> Option<&str> {
     value.split('"').next().filter(|digest| digest.len() == 16)
 }
 
-/// FNV-1a, 64 bits, of all names and values. Against forgers it is no help, nor would another one
-/// be: whoever can measure can write the digest.
+/// Returns the FNV-1a hash, 64 bits, of all names and values. No digest protects against forgery: a
+/// program that can measure can write the digest.
 fn digest(document: &Value) -> String {
     let mut sum = Sum(0xcbf2_9ce4_8422_2325);
     match document {

@@ -50,7 +50,7 @@ impl Keys {
         let patience = Timespec::try_from(patience).expect("it is short");
         match poll(&mut both, Some(&patience)) {
             Ok(0) => {
-                // ESC alone is a key, too, and what comes later is another one.
+                // ESC alone is a key, too, and later bytes are other keys.
                 self.place = KeyState::Key;
                 return Ok(Vec::new());
             }

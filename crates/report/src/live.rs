@@ -19,8 +19,8 @@ use crate::keys::{Gone, Key, Keys};
 use crate::screen::{self, Scene};
 use crate::style::Paint;
 
-/// Whether the terminal is ours. One process has one terminal, and a panic on any thread must
-/// give it back.
+/// Whether the view has the terminal. One process has one terminal, and a panic on any thread must
+/// restore it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 /// How the terminal was before it was taken.
@@ -30,7 +30,7 @@ const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[0m\x1b[?1049l\x1b[?25h";
 /// Poll interval for keys and new data.
 const LOOK: Duration = Duration::from_millis(50);
-/// Time limit for restoring a terminal; what it shows after that is not visible.
+/// Time limit for restoring a terminal; later output is not visible.
 const GIVING_BACK: Duration = Duration::from_secs(1);
 /// Columns and rows of a terminal that does not report them.
 const USUAL_SIZE: (u16, u16) = (80, 24);
@@ -171,7 +171,7 @@ impl Desk {
 
 /// The thread that draws.
 struct Painter {
-    /// The picture on the terminal, if it is ours.
+    /// Picture on the terminal, if the view has the terminal.
     shown: Option<Canvas>,
     paint: Paint,
     desk: Arc<Desk>,

@@ -26,7 +26,7 @@ pub const ENTRIES_MAX: usize = 1 << 16;
 pub struct Entry {
     /// Name: file, host and job.
     pub name: String,
-    /// `read`, `write`, `trim`, or `all` where the tool does not tell them apart.
+    /// `read`, `write`, `trim`, or `all` if the tool does not distinguish them.
     pub direction: &'static str,
     /// The field that has the histogram: `clat_ns`.
     pub field: &'static str,
@@ -92,7 +92,7 @@ pub struct Compared {
 ///
 /// # Errors
 ///
-/// Entries whose histograms count different things, or more than 64 bits hold.
+/// Entries whose histograms count different things, or overflow 64 bits.
 pub fn together(entries: &[Entry]) -> Result<Vec<Together>, String> {
     let mut all = Vec::new();
     for direction in ["read", "write", "trim", "all"] {

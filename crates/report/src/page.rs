@@ -22,7 +22,7 @@ pub struct Page {
     pub lead: String,
     /// Credibility; `None` if there is nothing to judge.
     pub judged: Option<Judged>,
-    /// In order.
+    /// Sections, in order.
     pub sections: Vec<Section>,
     /// Creator and source of the page.
     pub foot: String,
@@ -48,7 +48,7 @@ pub struct Judged {
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// In order.
+    /// Content, in order.
     pub content: Vec<Content>,
 }
 
@@ -59,7 +59,7 @@ pub enum Content {
     Text(String),
     /// Text to type or copy, line by line.
     Code(String),
-    /// Bars.
+    /// Bar chart.
     Chart(Chart),
     /// Lines over axes.
     Plot(Plot),
@@ -149,7 +149,7 @@ impl Judged {
 }
 
 impl Content {
-    /// `number` tells the figures of a page apart.
+    /// Writes the content. `number` makes the identifiers of a figure unique on the page.
     fn write(&self, section: &str, number: usize, html: &mut String) {
         match self {
             Content::Text(text) => {

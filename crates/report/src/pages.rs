@@ -56,7 +56,7 @@ pub fn runs(results: &[RunResult]) -> Page {
         }
         all => serde_json::to_string(&serde_json::json!({ "steps": all })).ok(),
     };
-    // A result is made of what JSON knows.
+    // A result always serializes to JSON.
     Page { title, lead, judged, sections: sections.collect(), foot, raw }
 }
 
@@ -65,7 +65,8 @@ fn rank(judged: &Judged) -> usize {
     ["publishable", "indicative", "invalid"].iter().position(|c| *c == judged.class).unwrap_or(0)
 }
 
-/// How far to believe a result, the one reason that counts, and what settles it.
+/// Returns the credibility of a result, the strongest reason against it, and the action that
+/// resolves it.
 fn judged(result: &RunResult) -> Judged {
     let against = reason::worst(&result.checks);
     let because = against.map(|check| {

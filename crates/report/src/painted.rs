@@ -36,9 +36,9 @@ impl Painted {
     }
 }
 
-/// Copies a document with every text in it [`printable`]: names, addresses and evidence of others
-/// cannot steer the terminal that shows it, whatever field they are in. A document that cannot be
-/// read back is returned as it is.
+/// Copies a document with every text in it [`printable`]: names, addresses and evidence from
+/// outside cannot control the terminal, in whatever field. A document that cannot be read back is
+/// returned unchanged.
 pub fn printable_of<T: Serialize + DeserializeOwned + Clone>(document: &T) -> T {
     let Ok(mut value) = serde_json::to_value(document) else { return document.clone() };
     make_printable(&mut value);

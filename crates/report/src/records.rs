@@ -34,9 +34,9 @@ pub struct Record {
     pub iops: f64,
     /// The author's words for it.
     pub words: &'static str,
-    /// Smallest and largest I/O in bytes that it is said of; `None` when they do not say.
+    /// Smallest and largest I/O of the record, in bytes; `None` if the author does not say.
     pub sizes: Option<(u32, u32)>,
-    /// Share of reads, 0 to 100; `None` when they do not say.
+    /// Share of reads, 0 to 100; `None` if the author does not say.
     pub read_percent: Option<f64>,
     /// Transport of the I/Os.
     pub transport: &'static str,
@@ -82,19 +82,21 @@ impl Record {
         }
     }
 
-    /// Whether it is said of I/Os of that size; `None` when they do not say.
+    /// Returns whether the job's I/O size matches; `None` if the author does not say.
     fn fits_size(&self, job: &Job) -> Option<bool> {
         let (least, most) = self.sizes?;
         Some(job.size_bytes.is_some_and(|size| (least..=most).contains(&size)))
     }
 
-    /// Whether it is said of that mix of reads and writes; `None` when they do not say.
+    /// Returns whether the job's mix of reads and writes matches; `None` if the author does not
+    /// say.
     fn fits_mix(&self, job: &Job) -> Option<bool> {
         self.read_percent.map(|read| (read - job.read_percent).abs() <= 5.0)
     }
 
-    /// Whether it is said of a job of the same shape: size, direction, and whether a network lies
-    /// between. Of a mix that they do not state only the size is known; without a size nothing is.
+    /// Returns whether the record is of a job of the same shape: size, direction, and whether there
+    /// is a network. Without a stated mix, only the size is compared; without a size, the record
+    /// never matches.
     fn is_like(&self, job: &Job) -> bool {
         let remote = |transport: &str| {
             !["local", "SATA", "SAS", "PCIe"]
@@ -106,8 +108,8 @@ impl Record {
             && remote(self.transport) == remote(&job.transport)
     }
 
-    /// How near its kind of job is to `job`: the size counts most, then the mix, then how the
-    /// I/Os got there and what stored. What they do not say counts half.
+    /// Returns how near the record's kind of job is to `job`: the size counts most, then the mix,
+    /// then transport and storage. Unstated facts count half.
     fn nearness(&self, job: &Job) -> u32 {
         let weigh = |fits: Option<bool>, whole: u32| match fits {
             Some(true) => whole,
@@ -137,7 +139,7 @@ pub enum Beside {
 }
 
 /// Returns the published figures to show with a result: measured ones of the same job shape, at
-/// most a factor of [`APART`] away. For memory or loopback, only those of memory.
+/// most a factor of 100 away. For memory or loopback, only those of memory.
 pub fn beside(result: &RunResult) -> Beside {
     let same = like(&result.job, result.origin);
     if same.is_empty() {

@@ -8,7 +8,7 @@ pub enum Color {
     Auto,
     /// Colour anywhere.
     Always,
-    /// None.
+    /// No colour.
     Never,
 }
 
@@ -58,7 +58,7 @@ impl Paint {
         self.wrap(DIM, text)
     }
 
-    /// Good.
+    /// Returns text for a good state.
     pub fn green(self, text: &str) -> String {
         self.wrap(GREEN, text)
     }

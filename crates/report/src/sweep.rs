@@ -19,13 +19,13 @@ use crate::style::Paint;
 
 pub use self::closing::closing;
 
-/// Fewest repeats whose interval covers a median with 95 %.
+/// Minimum number of repeats whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
 /// The table, for a terminal of this width, or for a later reader if `None`.
 pub fn painted(sweep: &SweepResult, paint: Paint, columns: Option<usize>) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&printable_of(sweep), paint, columns, &mut out);
     Painted::of(out)
 }
@@ -77,7 +77,7 @@ fn parts(widths: &[usize], settings: usize, columns: Option<usize>) -> Vec<Range
     parts
 }
 
-/// Writes the cells, and what they come to.
+/// Writes the cells and the findings.
 fn write(
     sweep: &SweepResult,
     paint: Paint,
@@ -165,7 +165,7 @@ pub fn counted(counts: &Counts) -> String {
     words.join(", ")
 }
 
-/// The figures of a cell, behind its settings.
+/// Columns of a cell's figures, after its settings.
 pub(crate) const FIGURES: [&str; 10] =
     ["runs", "IOPS", "from", "to", "mean", "p50", "p99", "p99.9", "µs core/IO", "class"];
 
@@ -295,8 +295,8 @@ pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
     against(sweep).into_iter().map(say).collect()
 }
 
-/// Checks that did not pass in a cell, with their worst verdict and the cells where that is so, in
-/// the order of what they say.
+/// Returns the checks that did not pass in a cell, with their worst verdict and the number of such
+/// cells, by weight.
 fn against(sweep: &SweepResult) -> Vec<(&str, Verdict, usize)> {
     let measured = sweep.cells.iter().filter(|cell| cell.iops.is_some());
     let mut found: BTreeMap<&str, (Verdict, usize)> = BTreeMap::new();

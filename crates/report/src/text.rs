@@ -31,16 +31,16 @@ const WHOLE: f64 = 0.9;
 /// Label width of the latency table, whose eight columns then end at column 80.
 const LATENCY_LABEL: usize = 8;
 
-/// The table, for a terminal or whoever reads it on one later.
+/// Renders the table for a terminal, now or later.
 pub fn painted(result: &RunResult, paint: Paint) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&printable_of(result), paint, &mut out);
     Painted::of(out)
 }
 
-/// The sum of a result in a few lines, for the last screen of a terminal: the number, how far to
-/// believe it and why, latencies, how I/Os ended, bounds, and how many checks stand above.
+/// Renders the summary of a result in a few lines, for the last screen of a terminal: the number,
+/// its credibility and reason, latencies, how I/Os ended, bounds, and the number of checks above.
 pub fn closing(result: &RunResult, paint: Paint) -> Painted {
     let mut out = Vec::new();
     let _ = write_closing(&printable_of(result), paint, &mut out);
@@ -118,7 +118,7 @@ fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io:
     writeln!(out, "{}\n", extent_line(result, paint))
 }
 
-/// Bytes a second, how many I/Os in what time, and how they ended.
+/// Returns bytes per second, the number of I/Os and their time, and how they ended.
 fn extent_line(result: &RunResult, paint: Paint) -> String {
     let totals = &result.totals;
     let flushes = match totals.flush.ios {

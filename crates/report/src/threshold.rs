@@ -86,7 +86,7 @@ const NAMES: &str = "iops, bw, mean, p50, p90, p99, p99.9, p99.99, max (of reads
                      flushes only: read.p99), errors, us_per_io, cpu";
 /// Figures that comparisons have.
 const COMPARED: &str = "iops, bw, mean, p50, p99, p99.9, us_per_io";
-/// Fewest runs whose interval covers a median with 95 %.
+/// Minimum number of runs whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
 impl FromStr for Threshold {
@@ -216,7 +216,7 @@ impl Figure {
         }
     }
 
-    /// Whether the document of a sweep lacks it.
+    /// Returns whether a sweep's document does not have the figure.
     fn is_in_results_only(self) -> bool {
         match self {
             Figure::Iops(side) | Figure::Bytes(side) | Figure::Latency(side, _) => {
@@ -298,7 +298,7 @@ impl Threshold {
         self.unless_refused(of, results, self.told(results, &[]))
     }
 
-    /// A result that is invalid or of something else than was asked for keeps no bound.
+    /// Returns the bound; missed for results that are invalid or not of the requested storage.
     fn unless_refused(&self, of: &str, results: &[RunResult], told: Told) -> Bound {
         let why = invalid(results).or_else(|| results.iter().find_map(unasked));
         match why {

@@ -42,7 +42,7 @@ pub struct Moment {
     pub past: VecDeque<Past>,
     /// Highest rate of the measured window, in I/Os per second.
     pub most_iops: f64,
-    /// Honesty checks as they stood when they were last made.
+    /// Latest verdicts of the honesty checks.
     pub checks: Vec<Check>,
     /// How far the result is believed; empty before it is known.
     pub verdict: String,
@@ -139,7 +139,7 @@ impl Moment {
         *self = Moment { about: about.clone(), sweep, served, ..Moment::default() };
     }
 
-    /// Takes how the checks stand.
+    /// Updates the verdicts of the checks.
     pub fn judge(&mut self, result: &RunResult) {
         self.checks.clone_from(&result.checks);
         self.verdict = reason::verdict(result);

@@ -163,7 +163,7 @@ fn no_part() -> Refused {
     Refused("no part of several hosts: made without --part".to_owned())
 }
 
-/// Refuses what contradicts itself, or is longer than a run can make it.
+/// Refuses a contradictory result, or one longer than a run can make it.
 fn is_sound(result: &RunResult) -> Result<(), Refused> {
     let part = result.part.as_ref().ok_or_else(no_part)?;
     if !result.hosts.is_empty() {

@@ -122,7 +122,7 @@ fn memory_goes_back_when_it_was_not_used_for_a_while() {
 fn memory_that_was_held_for_long_goes_back_too() {
     let pool = Pool::within(Budget::new(2 << 30));
     let all: Vec<_> = (0..100).map_while(|_| pool.take(Pool::LARGE_BYTES)).collect();
-    // Held idle, until no further review is asked for.
+    // Buffers are idle, until no further review is requested.
     (0..40).for_each(|half| _ = pool.review(Nanos::from_millis(500 * half)));
     assert!(!pool.review(Nanos::from_secs(20)));
     all.into_iter().for_each(|buf| pool.give(buf));
@@ -244,7 +244,7 @@ impl Chance {
             let rows: Vec<_> =
                 (0..account.promised_rows()).map(|_| account.take_row(9).unwrap()).collect();
             rows.into_iter().for_each(|buf| account.pool().give(buf));
-            // Only its own holdings keep an account from its promises.
+            // Only an account's own buffers keep it from its promised ones.
             if account.held_bytes() == 0 {
                 let taken = [
                     account.take_part(Pool::LARGE_BYTES).expect("data"),

@@ -44,7 +44,7 @@ pub enum FindingKind {
         /// The last begun write.
         begun: u32,
     },
-    /// Holds data of another block, whoever wrote it.
+    /// The block has data of another block, from any run.
     Misplaced {
         /// The offset in its stamp.
         place: u64,

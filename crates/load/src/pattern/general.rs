@@ -272,7 +272,7 @@ impl General {
         (offset, map.len(offset, line.size))
     }
 
-    /// Whether a flush comes next, behind the writes before it.
+    /// Returns whether a flush is next, after the writes before it.
     pub(super) fn owes_flush(&self) -> bool {
         self.flush_every > 0 && self.writes >= self.flush_every && self.trimmed.is_none()
     }

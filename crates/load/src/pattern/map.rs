@@ -5,7 +5,7 @@
 
 use block::Rng;
 
-/// Most places of a map, 128 MiB of memory: the length of a volume is what its target claims.
+/// Maximum number of places of a map, 128 MiB of memory: the target may claim any volume size.
 const PLACES_MAX: u64 = 1 << 30;
 
 /// The free places of one worker.
@@ -160,7 +160,7 @@ mod test {
         assert!(whole(500) > 460);
         whole(12_000);
         assert!(whole(500) < 330);
-        // A length of no whole places keeps its end.
+        // A length other than a multiple of places is not rounded.
         let mut map = Map::new(1 << 20, 4096).unwrap();
         assert_eq!(draw(&mut map, &mut Rng::new(1, 0), 5000).1, 5000);
     }

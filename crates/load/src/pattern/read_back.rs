@@ -5,7 +5,7 @@ use block::{Nanos, Op};
 use super::Next;
 use super::general::General;
 
-/// The pattern a second time, some I/Os behind, with reads in the place of writes.
+/// The same pattern again, some I/Os behind, with reads instead of writes.
 #[derive(Debug)]
 pub(super) struct ReadBack {
     again: General,

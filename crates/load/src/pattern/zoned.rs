@@ -146,7 +146,7 @@ impl Zoned {
         })
     }
 
-    /// Whether a flush comes next, behind the writes before it.
+    /// Returns whether a flush is next, after the writes before it.
     pub(super) fn owes_flush(&self) -> bool {
         self.flush.0 > 0 && self.flush.1 >= self.flush.0
     }

@@ -78,7 +78,8 @@ pub(super) struct Run<'a> {
     pub(super) late: usize,
     /// The threads' counters at the end of the window, before they ended.
     closing: Option<Reading>,
-    /// The workers start nothing more; how often the user had asked for the end by then.
+    /// Whether the workers start nothing more; and how often the user had requested the end by
+    /// then.
     drained: bool,
     pub(super) asked: u32,
     /// I/Os that never completed.
@@ -202,8 +203,8 @@ impl<'a> Run<'a> {
         Opening { started, witness, before, wall }
     }
 
-    /// Looks at the volumes once more, when every I/O of the run has completed. Nobody waits for it
-    /// who asked for an end, nor after a run that was cut.
+    /// Inspects the volumes once more, when every I/O of the run has completed. Not after a request
+    /// to end, nor after an interrupted run.
     pub(super) fn look_again(&self, measured: &Measured) {
         let whole = measured.end.0 && self.unanswered == 0 && self.trouble.is_none();
         if whole && self.stop.asked() == 0 {
@@ -248,7 +249,7 @@ impl<'a> Run<'a> {
         self.phase(Some(opening), window.min(left), self.clock.now(), crew, live)
     }
 
-    /// Passes on a draft of the result, if anybody wants it.
+    /// Passes on a draft of the result, if the view requests it.
     fn keep(&mut self, opening: &Opening, t_s: f64, live: &mut dyn Live) {
         if t_s >= self.spec.seconds || !live.wants_result() {
             return;
@@ -353,7 +354,7 @@ impl<'a> Run<'a> {
         (true, end)
     }
 
-    /// Counts what went wrong in a second.
+    /// Counts the errors of a second.
     fn count(&mut self, second: &Second) {
         self.errors += second.errors;
         self.connections_lost += second.connections_lost;
@@ -397,7 +398,7 @@ fn nanos(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9) as u64)
 }
 
-/// How long a run may go on after its time, in seconds.
+/// Returns how long a run may continue after its time, in seconds.
 fn overtime(spec: &RunSpec) -> f64 {
     if outlasts(spec) { OVERTIME_SECONDS } else { 0.0 }
 }

@@ -40,7 +40,7 @@ impl Seen {
         self.file().is_some_and(is_cached) && self.volume.emulates().is_none()
     }
 
-    /// A word that tells media apart; `None` where nobody tells.
+    /// Returns a word that distinguishes media; `None` if the medium is unknown.
     fn kind(&self) -> Option<String> {
         if let Some(what) = self.volume.emulates() {
             return Some(format!("an emulated drive ({what})"));
@@ -136,7 +136,8 @@ impl Witness {
         verdict::working_set(&sets, self.asides(stores))
     }
 
-    /// The medium of a remote volume as what reads took tells (H25): nothing else does.
+    /// Returns the medium of a remote volume, inferred from read latencies (H25), the only
+    /// evidence.
     fn by_reads(&self, seen: &Seen, medium: Medium, collected: Option<&Collector>) -> Medium {
         if medium != Medium::Elsewhere || !all_are_remote(&*seen.volume) {
             return medium;
@@ -165,8 +166,8 @@ impl Witness {
         verdict::distinct(&same, if self.volumes.len() > 1 { &untold } else { &[] })
     }
 
-    /// H07: flash was written before. The kernel's counters until `before` tell, and in the window
-    /// those of the disk itself.
+    /// Returns H07: flash was written before. The evidence is the kernel's counters until `before`,
+    /// and in the window those of the disk itself.
     pub(super) fn preconditioning(&self, before: &Moment, after: &Moment) -> Check {
         let glanced = self.glanced.borrow();
         let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();

@@ -169,7 +169,7 @@ pub(super) struct Glanced {
     pub(super) quota: Option<CpuQuota>,
     /// Counters of disks, from the middle of the window.
     pub(super) media: Option<Media>,
-    /// Segments of each connection as they were seen last: workers close theirs as the window ends.
+    /// Segments of each connection when last seen: workers close theirs as the window ends.
     segments: BTreeMap<u64, Segments>,
 }
 
@@ -197,7 +197,7 @@ impl Glanced {
 }
 
 impl Glanced {
-    /// Looks once at what disks count, as soon as half of the window is over.
+    /// Reads the counters of disks once, as soon as half of the window is over.
     pub(super) fn look_at_media(&mut self, before: &Moment, volumes: &[Seen], asked_s: f64) {
         let over_s = Clock::get().now().since(before.read_at).0 as f64 / 1e9;
         if self.media.is_none() && over_s >= asked_s / 2.0 && !before.media.is_empty() {

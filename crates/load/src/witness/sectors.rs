@@ -44,7 +44,7 @@ fn stores(line: &Line) -> bool {
 }
 
 impl Witness {
-    /// H18, for disks that emulate blocks smaller than those they keep.
+    /// Returns H18, for disks that emulate blocks smaller than their physical ones.
     pub(super) fn sectors(&self) -> Option<Check> {
         let mut disks: BTreeMap<&str, Sectors> = BTreeMap::new();
         for seen in &self.volumes {

@@ -8,10 +8,11 @@ use super::planned::{SOON, Upcoming};
 use super::{Worker, sooner};
 use crate::pattern::Pattern;
 
-/// How long planned I/Os are started after a worker's time. A lane that keeps up needs
+/// Time for which planned I/Os are still started after a worker's end. A lane that keeps up needs
 /// milliseconds; one that does not would need as long as the run.
 const CATCH_UP: Nanos = Nanos::from_secs(1);
-/// Up to this many I/Os that never started are counted singly; beyond, one stands for several.
+/// Maximum number of I/Os that never started and are counted singly; beyond, one represents
+/// several.
 const COUNTED: u64 = 1 << 20;
 
 /// Maximum number of I/Os that are examined singly each second.
@@ -115,8 +116,8 @@ impl Worker {
         self.plan.exhausted = true;
     }
 
-    /// More I/Os than this cannot have been planned: a trace has an end, and of a rate one stands
-    /// for several.
+    /// Returns the maximum number of planned I/Os: a trace has an end, and with a rate one I/O
+    /// represents several.
     fn backlog_most(&self) -> u64 {
         match &self.pattern {
             Pattern::Replay(_) => self.pattern.left(),

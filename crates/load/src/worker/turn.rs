@@ -104,7 +104,7 @@ enum Now {
     End,
 }
 
-/// Whether a run goes on after its time, until its workers have flushed their writes.
+/// Returns whether a run continues after its time, until its workers have flushed their writes.
 pub(crate) fn outlasts(spec: &RunSpec) -> bool {
     spec.workers.iter().any(|worker| worker.workload.end_flush)
 }
@@ -266,7 +266,7 @@ impl Turn {
         }
     }
 
-    /// When to check again while it goes on.
+    /// Returns when to check again while the worker runs.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let end = if let WorkerState::Goes(end) = self.state { end } else { None };
         let end = sooner(end, self.opens);

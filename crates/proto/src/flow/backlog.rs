@@ -28,7 +28,7 @@ pub(crate) struct Backlog {
     pub(crate) requests: VecDeque<Request>,
     /// Slots of commands that wait for a buffer or for room in the outbox.
     pub(crate) starving: VecDeque<u16>,
-    /// Units whose writes get no R2Ts.
+    /// Units whose writes get no R2Ts now.
     withheld: Vec<UnitId>,
     /// Parts of reads that completed before their predecessors.
     held: Vec<Done>,
@@ -55,7 +55,7 @@ impl Backlog {
         self.reading_bytes.lower(len as usize);
     }
 
-    /// Whether a read is in flight or held.
+    /// Returns whether a read is in flight or held.
     pub(crate) fn is_reading(&self) -> bool {
         self.reading_bytes != 0
     }
@@ -92,13 +92,13 @@ impl Backlog {
         self.held.push(done);
     }
 
-    /// Whether a part of some read is held.
+    /// Returns whether a part of any read is held.
     #[inline(always)]
     pub(crate) fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Takes a part that is held and fits.
+    /// Takes a held part that fits.
     pub(crate) fn take_held(&mut self, fits: impl Fn(&Done) -> bool) -> Option<Done> {
         let at = self.held.iter().position(fits)?;
         Some(self.held.swap_remove(at))

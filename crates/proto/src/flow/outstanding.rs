@@ -137,8 +137,8 @@ impl<P: Default> IoTable<P> {
         late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
     }
 
-    /// Changes that the target has and has not answered: what `part` says of each, offset and
-    /// length in bytes.
+    /// Returns the changes that the target has and has not answered: offset and length in bytes,
+    /// which `part` returns for each.
     #[cold]
     pub(crate) fn in_doubt(
         &self,

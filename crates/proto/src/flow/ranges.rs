@@ -5,7 +5,7 @@ use block::Op;
 /// Longest trim or zeroing in one I/O: a multiple of any block.
 pub(crate) const CLEAR_BYTES_MAX: u32 = 1 << 30;
 
-/// Ranges, and how far the volume has been asked to work on them.
+/// Ranges, and the progress of the volume's requests for them.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     pub(crate) op: Op,

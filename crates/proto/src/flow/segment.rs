@@ -1,6 +1,6 @@
 //! Data of a PDU in a stream that is split anywhere, followed by padding and digest.
 //!
-//! Data is never collected: its parts go straight to where the caller wants them.
+//! Data is never collected: its parts go straight to the caller's destination.
 
 use crate::crc32c::{Crc32c, crc32c};
 
@@ -13,7 +13,7 @@ pub(crate) const DIGEST_BYTES: usize = 4;
 pub(crate) struct DataSegment {
     /// Bytes of data to come.
     left: u32,
-    /// Bytes of padding and digest behind the data, and those that came.
+    /// Bytes of padding and digest after the data, and those received so far.
     tail_len: u8,
     tail_have: u8,
     tail: [u8; 3 + DIGEST_BYTES],
@@ -48,7 +48,8 @@ impl DataSegment {
         }
     }
 
-    /// `len` bytes are to come, with `padding`, at most three bytes, and a digest behind them.
+    /// Expects `len` bytes, followed by `padding`, at most three bytes, and a digest if
+    /// `has_digest`.
     #[inline(always)]
     pub(crate) fn begin(&mut self, len: u32, padding: u8, has_digest: bool) {
         self.left = len;

@@ -126,8 +126,8 @@ impl PingTimeout {
         self.until
     }
 
-    /// Whether it has expired. It is extended once for a process that stood still when it did: the
-    /// answer may have come meanwhile.
+    /// Returns whether the ping has expired. The time-out is extended once for a process that was
+    /// stopped when it expired: the answer may have arrived meanwhile.
     pub(crate) fn has_expired(&mut self, now: Nanos) -> bool {
         if now < self.until {
             return false;
@@ -198,7 +198,7 @@ mod test {
         assert!(!timeout.begin_scan(Nanos::from_secs(1_000_000)));
     }
 
-    /// A process that stood still for long has scanned once, not as often as there was time for.
+    /// A process that was stopped for long scans once, not once per interval.
     #[test]
     fn a_late_scan_is_one_scan() {
         let mut timeout = IoTimeout::new(Nanos::from_secs(30), Nanos(0));

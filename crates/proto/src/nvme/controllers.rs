@@ -250,8 +250,8 @@ impl Controllers {
         controller.uniquifier.store(last % 255 + 1, Ordering::Relaxed);
     }
 
-    /// Whether changes are left of queues of this host and subsystem whose connection is lost or
-    /// whose controller has ended.
+    /// Returns whether changes are left from queues of this host and subsystem whose connection is
+    /// lost or whose controller has ended.
     fn has_leftovers_of(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
         let registry = self.lock();
         let left = |seat: &&Seat| seat.is_ending && seat.controller.is_of(subsystem, host);

@@ -39,7 +39,7 @@ pub struct Namespace {
     pub disk: DiskId,
     /// The backing store.
     pub backing: Backing,
-    /// Tells hosts that come back whether the volatile cache is the one that they left.
+    /// Shows hosts that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
 }
 

@@ -28,8 +28,7 @@ pub use initiator::{
 pub use name::{DISCOVERY_NQN, NQN_MAX_BYTES, NqnError, check_nqn, check_peer_nqn};
 pub use target::{NvmeTarget, NvmeTargetConfig};
 
-/// Begins the vendor specific bytes of Identify Controller at a server of ours; the instance
-/// follows.
+/// Start of the vendor specific bytes of Identify Controller at our servers; the instance follows.
 const INSTANCE_MAGIC: [u8; 8] = *b"DRUMFIRE";
 
 /// The vendor specific bytes of Identify Controller, with an instance.

@@ -51,7 +51,7 @@ pub struct Unit {
     pub memory: Option<Memory>,
     /// Identity for INQUIRY.
     pub identity: Identity,
-    /// Tells clients that come back whether the volatile cache is the one that they left.
+    /// Shows clients that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
     /// The backing store.
     pub backing: Backing,
@@ -139,7 +139,7 @@ impl Unit {
         Unit { id, geometry, memory, identity, instance, backing, extents }
     }
 
-    /// Adds the backing store, which a vital product data page tells.
+    /// Adds the backing store, which a vital product data page reports.
     pub fn backed_by(self, backing: Backing) -> Unit {
         Unit { backing, ..self }
     }
@@ -149,7 +149,7 @@ impl Unit {
         Unit { extents, ..self }
     }
 
-    /// Adds an instance, which INQUIRY tells.
+    /// Adds an instance, which INQUIRY reports.
     pub fn of_instance(self, instance: Instance) -> Unit {
         Unit { instance: Some(instance), ..self }
     }
@@ -174,7 +174,7 @@ impl Unit {
         }
     }
 
-    /// Validates a command with its data-out, as long as [`Plan::Collect`] asked for.
+    /// Validates a command with its data-out, as long as [`Plan::Collect`] requested.
     ///
     /// Equals [`plan`](Self::plan) for a command without data-out. Another length is a parameter
     /// list length error.
@@ -194,7 +194,7 @@ impl Unit {
     #[inline]
     fn extent(&self, lba: u64, blocks: u64) -> Result<(u64, u64), Sense> {
         let capacity = self.geometry.blocks;
-        //= SBC-4 §Logical block addressing: what exceeds the capacity is out of range.
+        //= SBC-4 §Logical block addressing: a range beyond the capacity is out of range.
         if lba > capacity || blocks > capacity - lba {
             return Err(Sense::LBA_OUT_OF_RANGE);
         }

@@ -107,7 +107,7 @@ fn whoever_was_killed_and_started_again_waits_for_what_it_left() {
     let mut server = Server::new();
     let (mut old, _) = server.session(ISID);
     write(&mut old);
-    // Nobody waits for a session that lives, once that is known.
+    // No login waits for a live session, once that is known.
     let mut beside = server.knock(OTHER_ISID);
     assert_eq!(answer(&mut beside), None);
     old.notice(&began(&mut beside));
@@ -187,7 +187,7 @@ fn a_login_waits_as_long_as_a_login_may_take() {
     assert!(matches!(ending, Ending::TimedOut(why) if why.contains("earlier session")));
     let (header, _) = new.one();
     assert_eq!(LoginResponse::parse(&header).status, 0x0301);
-    // The session was never let in, so nobody waits for it.
+    // The session was never admitted, so no login waits for it.
     lose(&mut new);
     old.served.complete(old.now, 0);
     assert_eq!(answer(&mut server.knock(ISID)), Some(0));

@@ -102,7 +102,7 @@ fn a_refused_command_moves_nothing() {
 fn flags_against_the_command() {
     let mut raw = Raw::ready(&Setup::default(), &[]);
     let wrong = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
-    // A read flagged as a write brings data that nobody wants.
+    // A read flagged as a write brings unexpected data.
     let tag = raw.command(1, cdb::read10(0, 1), Way::Write, 512, &[1; 512]);
     assert_eq!(raw.end(tag), good(-512, &[]));
     // A write flagged as a read cannot be done, and must not be called done.

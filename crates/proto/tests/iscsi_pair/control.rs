@@ -70,7 +70,7 @@ fn a_silent_initiator_is_pinged_and_then_left() {
     let nop = NopIn::parse(&header);
     assert_eq!((opcode_of(&header), nop.task_tag), (opcode::NOP_IN, NOTHING));
     assert_ne!(nop.transfer_tag, NOTHING);
-    // The answer keeps it alive; the ping did not use up a status number.
+    // The answer keeps the session alive; the ping did not consume a status number.
     let answer = NopOut {
         task_tag: NOTHING,
         transfer_tag: nop.transfer_tag,
@@ -184,7 +184,7 @@ fn sendtargets_in_a_normal_session() {
     }
     let (_, answer) = ask(&mut raw, &text(&[("SendTargets", "iqn.2026-01.org.drumfire:none")]));
     assert!(answer.is_empty());
-    // The one thing that was asked makes no sense.
+    // The only requested key is invalid.
     for (key, wish) in [
         ("SendTargets", "Alle"),
         ("SendTargets", "A"),
@@ -214,7 +214,7 @@ fn sendtargets_in_a_normal_session() {
     }
 }
 
-/// Regression class "login and text phase state": a request without data that goes on.
+/// Regression class "login and text phase state": a request without data that continues.
 #[test]
 fn texts_in_parts_both_ways() {
     let mut raw = Raw::ready(&Setup::default(), &[("MaxRecvDataSegmentLength", "512")]);

@@ -8,7 +8,7 @@ use proto::scsi::{Sense, cdb};
 use crate::harness::{Setup, pattern};
 use crate::raw::{Answer, End, NOTHING, Raw, Way, end_of};
 
-/// A target that asks for bursts of 2 KiB after 1 KiB unsolicited.
+/// Returns a target that requests bursts of 2 KiB after 1 KiB unsolicited.
 fn raw(keys: &[(&str, &str)]) -> Raw {
     let target =
         TargetConfig { first_burst_bytes: 1024, max_burst_bytes: 2048, ..TargetConfig::default() };
@@ -388,7 +388,7 @@ fn a_wrong_data_digest_is_rejected_and_fails_the_command() {
     assert_eq!(raw.served.out.pool().lent(), [0, 0]);
 }
 
-/// Answers behind whose data a digest stands.
+/// Returns answers whose data is followed by a digest.
 fn answers_with_digest(raw: &mut Raw) -> Vec<Answer> {
     let stream = crate::harness::drain(&mut raw.served.out);
     let (mut bytes, mut answers) = (&stream[..], Vec::new());

@@ -110,7 +110,7 @@ fn fenced() -> Played {
     Played::with(InitiatorConfig { isid: Some(ISID), fence: true, ..config })
 }
 
-/// The reset of the unit that the initiator asks for.
+/// Returns the reset of the unit that the initiator requests.
 fn reset(played: &mut Played) -> TaskRequest {
     assert_eq!(played.end.phase(), Phase::Opening);
     let (header, _) = played.next();
@@ -150,7 +150,7 @@ fn elsewhere_the_unit_is_reset() {
     let numbers = Numbers { status: played.take_status(), ..played.numbers() };
     let answer = TaskResponse { response: 0, task_tag: request.task_tag, numbers };
     played.send(&answer, &[]).unwrap();
-    // The attention that it leaves behind is our own doing.
+    // The resulting attention is of our own reset.
     let tag = played.command(|cdb| cdb[0] == 0x00).task_tag;
     played.check_condition(tag, RESET_BY_TMF).unwrap();
     let tag = played.command(|cdb| cdb[0] == 0x00).task_tag;

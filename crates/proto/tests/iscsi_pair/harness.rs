@@ -206,7 +206,7 @@ pub struct Pair {
     /// `None`.
     pub chunk: usize,
     pub rng: Option<Rng>,
-    /// I/Os come back in any order, some time later.
+    /// I/Os complete in any order, some time later.
     pub shuffle: bool,
 }
 

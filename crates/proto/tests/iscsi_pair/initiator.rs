@@ -265,7 +265,7 @@ fn the_window_of_the_target_is_obeyed() {
     played.window = 8;
     played.login(&[]).unwrap();
     played.open(0, 0);
-    // Four questions were asked since; the window has not moved.
+    // Four commands were sent since; the window has not moved.
     let used = played.end.room();
     assert!(used < 8, "{used}");
     for tag in 0..used as u64 {

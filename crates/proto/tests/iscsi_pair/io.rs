@@ -307,7 +307,7 @@ fn a_target_without_buffers_makes_reads_wait_and_loses_none() {
         pair.submit(Io { tag, ..io(Op::Read, 0, len as u32, Some(buf)) });
     }
     pair.drive();
-    // The outbox gave its own buffers back by now; a tick makes those who wait look again.
+    // The outbox has returned its buffers by now; a tick retries the waiting commands.
     for _ in 0..100 {
         let Some(due) = proto::Endpoint::deadline(&pair.served.end) else { break };
         pair.now = pair.now.max(due);

@@ -215,7 +215,7 @@ fn a_reset_by_another_session_may_come_in_the_middle_of_data() {
         raw.served.disk.read(0, &mut there);
         assert!(there == [0; 8192], "cut at {cut}: it was written nevertheless");
         assert_eq!(raw.served.out.pool().lent(), [0, 0], "cut at {cut}");
-        // The session goes on.
+        // The session continues.
         for lun in [1, 2] {
             let tag = raw.command(lun, cdb::test_unit_ready(), Way::None, 0, &[]);
             raw.end(tag);
@@ -237,7 +237,7 @@ fn a_login_of_the_same_name_ends_the_older_session() {
         came.clone()
     };
     let isid = [0x80, 1, 2, 3, 4, 5];
-    // Nobody was there, and one of another name is nobody's business.
+    // There were no other connections, and one of another name does not matter.
     assert!(old.served.end.take_notices().is_empty());
     old.notice(&came(INITIATOR, [0x80, 1, 2, 3, 4, 6]));
     assert!(!old.served.end.finished());

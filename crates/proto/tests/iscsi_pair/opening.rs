@@ -25,7 +25,7 @@ fn refusals_are_told_in_words() {
         let Ending::Refused(said) = ending else { panic!("{ending:?}") };
         assert!(said.contains(words) && said.contains(&format!("{status:#06x}")), "{said}");
     }
-    // The target wants CHAP, or cannot do the digests.
+    // The target requires CHAP, or does not support the digests.
     let mut played = Played::new();
     let request = LoginRequest::parse(&played.next().0);
     let ending = played.login_response(&request, 0, b"AuthMethod=CHAP\0").unwrap_err();

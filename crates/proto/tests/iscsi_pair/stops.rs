@@ -109,7 +109,7 @@ fn an_io_after_a_long_silence_has_its_time() {
     assert!(matches!(ending, Ending::Unanswered(_)) && pair.now.since(began) >= limit);
 }
 
-/// The initiator stands still, and finds the answer to its ping as it goes on.
+/// The initiator is stopped, and finds the answer to its ping when it continues.
 #[test]
 fn an_initiator_that_stood_still_reads_before_it_judges() {
     let mut pair = Pair::ready(&Setup::default());

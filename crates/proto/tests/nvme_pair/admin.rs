@@ -379,7 +379,7 @@ fn unknown_admin_commands_are_refused() {
         let status = raw.ask(CommandBuilder::new(opcode, 1, 1), &[]).status();
         assert_eq!(status, Status::INVALID_OPCODE, "{opcode:#x}");
     }
-    // With data that nobody wants.
+    // With unexpected data.
     let status = raw.ask(CommandBuilder::new(0xc1, 1, 1), &[7; 8192]).status();
     assert_eq!(status, Status::INVALID_OPCODE);
 }

@@ -22,7 +22,7 @@ fn io_queue() -> Raw {
     raw
 }
 
-/// Class of CVE-2026-22998: data for a command that asked for none, or for no command at all.
+/// Class of CVE-2026-22998: data for a command without an R2T, or for no command at all.
 #[test]
 fn data_without_an_r2t_ends_the_connection() {
     for tag in (0..4).chain([127, 128, 129, 255, 256, 1023, 1024, 0x7fff, 0x8000, 0xffff]) {
@@ -64,7 +64,7 @@ fn transfer_tag_zero_is_a_tag_like_any_other() {
     }
 }
 
-/// Data for a command in the wrong state: one that reads, or whose data came with it.
+/// Data for a command in the wrong state: a read, or a write with in-capsule data.
 #[test]
 fn data_for_a_command_that_sends_none() {
     for command in [
@@ -156,7 +156,7 @@ fn more_in_a_capsule_than_agreed_on() {
         assert_eq!(raw.fatal(), (fatal::LIMIT_EXCEEDED, 0));
         assert_eq!(raw.server.pool.lent(), [0, 0]);
     }
-    // Admin queues take 8 KiB whatever the I/O queues take, and not a byte more.
+    // Admin queues accept 8 KiB regardless of the I/O queues, and not a byte more.
     let mut raw = Raw::admin(Server::usual());
     let command = CommandBuilder::new(admin::KEEP_ALIVE, 1, 0);
     assert!(raw.ask(command, &[0; 8192]).status().is_success());
@@ -341,7 +341,7 @@ fn a_read_that_fails_sends_no_data() {
     assert_eq!(answer.status(), Status::UNRECOVERED_READ_ERROR);
 }
 
-/// A host that talks about commands of ours that it never saw, and answers twice.
+/// A host that answers commands it never got from us, and answers twice.
 #[test]
 fn an_answer_counts_once() {
     let mut joined = Joined::usual(1);

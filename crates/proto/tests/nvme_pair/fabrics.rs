@@ -233,7 +233,7 @@ fn a_host_need_not_have_a_name() {
     assert_eq!(raw.peer.end.host_nqn(), Some(""));
 }
 
-/// SPDK's load generator may ask for a long one.
+/// SPDK's load generator may request a long queue.
 #[test]
 fn an_admin_queue_may_be_longer_than_io_queues() {
     let mut server = Server::usual();
@@ -352,7 +352,7 @@ fn entry_sizes_may_be_set_after_the_controller_is_enabled() {
 #[test]
 fn other_fabrics_commands_are_not_known() {
     let mut raw = Raw::admin(Server::usual());
-    // Authentication send and receive, and whatever else may come.
+    // Authentication send and receive, and unknown commands.
     for kind in [0x05, 0x06, 0x02, 0x03, 0xc0] {
         let status = raw.ask(CommandBuilder::fabrics(kind, 1), &[]).status();
         assert_eq!(status, Status::INVALID_OPCODE, "{kind:#x}");

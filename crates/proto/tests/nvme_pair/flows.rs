@@ -23,7 +23,7 @@ pub fn host_data(command: u16, tag: u16, offset: u32, data: &[u8], last: bool) -
     [&header.build()[..], data].concat()
 }
 
-/// A write whose data is to be asked for.
+/// Returns a write whose data needs R2Ts.
 pub fn write(id: u16, start: u64, blocks: u32, len: u32) -> CommandBuilder {
     CommandBuilder::new(io::WRITE, id, 1).range(start, blocks).transport(len)
 }

@@ -20,7 +20,7 @@ pub const RESPONSE: InitResponse = InitResponse {
     max_data: 4096,
 };
 
-/// An I/O queue whose controller is us.
+/// An I/O queue whose controller is the test.
 pub struct Host {
     pub end: NvmeQueue,
     pub out: Outbox,
@@ -279,7 +279,7 @@ fn requests_for_the_wrong_data_are_the_end() {
         assert!(host.short(ready(0, 0, offset, len)).is_err());
         assert_eq!(host.last_word(), (fatal::OUT_OF_RANGE, 0));
     }
-    // Data that went along cannot be asked for once more.
+    // In-capsule data cannot be requested again.
     let mut host = Host::open(RESPONSE);
     host.submit(Op::Write, 4096);
     sent(&mut host.out);
@@ -524,7 +524,7 @@ fn reads_may_come_without_a_buffer() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// A target may serve fewer entries, shorter transfers and smaller capsules than we ask for.
+    /// A target may have fewer entries, shorter transfers and smaller capsules than we request.
     #[test]
     fn limits_of_the_target_are_kept(
         entries in 1_u16..200,

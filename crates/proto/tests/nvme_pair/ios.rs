@@ -220,7 +220,7 @@ fn parts_of_a_long_read_may_come_back_in_any_order() {
 #[test]
 fn a_dry_pool_delays_and_loses_nothing() {
     let mut server = Server::usual();
-    // One large buffer for parts of I/Os; outboxes make what they lack.
+    // One large buffer for parts of I/Os; outboxes allocate the rest.
     server.pool = Pool::new(1, 1);
     let mut joined = Joined::new(server, config(2, false, false), usize::MAX);
     for i in 0..64_u32 {

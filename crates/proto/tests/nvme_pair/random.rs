@@ -165,7 +165,7 @@ fn any_command(start: Start, which: usize, noise: [u64; 8], shape: usize, small:
     capsule(command.transport(len), &data, digests)
 }
 
-/// Feeds a target, and checks what must hold whatever comes.
+/// Feeds a target, and checks its invariants.
 fn feed_target(mut raw: Raw, bytes: &[u8], chunk: usize) {
     let mut said = 0;
     for part in bytes.chunks(chunk) {
@@ -238,7 +238,7 @@ fn feed_queue(bytes: &[u8], chunk: usize, digests: bool) {
     said += sent(&mut joined.queue.out).len();
     host.abandon();
     assert_eq!(host.done().drain(..).count(), count, "every I/O is answered once");
-    // The writes in flight are all that can be asked for.
+    // At most the writes in flight can be requested.
     assert!(said < 10 << 20);
     joined.check_pool();
 }

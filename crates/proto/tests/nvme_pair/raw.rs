@@ -54,13 +54,13 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A connection on which nothing was said.
+    /// Opens a connection without any bytes sent.
     pub fn fresh(mut server: Server) -> Raw {
         let peer = server.accept();
         Raw { server, peer, digests: [false; 2], kept: Vec::new() }
     }
 
-    /// One whose ICReq was answered.
+    /// Opens a connection whose ICReq was answered.
     pub fn open(server: Server) -> Raw {
         let mut raw = Raw::fresh(server);
         raw.send(&init(0, [false; 2]));

@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// Volumes, names, and what connections share.
+/// Volumes, names, and state shared by connections.
 pub struct Server {
     pub config: NvmeTargetConfig,
     pub subsystems: Arc<Subsystems>,
@@ -69,7 +69,7 @@ pub struct Server {
     pub stores: Vec<Store>,
     pub pool: Pool,
     pub now: Nanos,
-    /// I/Os of a batch come back last first.
+    /// I/Os of a batch complete in reverse order.
     pub backwards: bool,
     /// Connections have fair accounts of the pool.
     pub fair: bool,
@@ -140,7 +140,7 @@ impl Server {
         Peer { end, out, flying: Vec::new(), ended: None }
     }
 
-    /// Does everything that the connection wants done.
+    /// Does all requests of the connection.
     pub fn run(&mut self, peer: &mut Peer) {
         loop {
             let mut batch: Vec<_> = peer.end.requests().drain(..).collect();
@@ -182,7 +182,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Hands bytes over in chunks, and does what they ask for.
+    /// Receives bytes in chunks, and does the resulting requests.
     pub fn receive(&mut self, server: &mut Server, bytes: &[u8], chunk: usize) {
         for chunk in bytes.chunks(chunk) {
             if self.ended.is_none()
@@ -215,7 +215,7 @@ impl Peer {
         self.sent();
     }
 
-    /// The connection is gone.
+    /// Loses the connection.
     pub fn leave(&mut self, server: &mut Server) {
         self.end.abandon(&server.pool);
         server.release(self);

@@ -121,7 +121,7 @@ fn any_stop_ends_as_the_time_out_says() {
     }
 }
 
-/// A host that stands still for 25 s is not given up, just as an initiator of iSCSI.
+/// A host that is stopped for 25 s is not given up, as with an iSCSI initiator.
 #[test]
 fn a_host_that_stands_still_is_waited_for() {
     let mut joined = joined(Nanos::from_secs(30));

@@ -206,7 +206,7 @@ fn ranges_come_with_their_data() {
     let trim = command(io::DATASET_MANAGEMENT).word(10, 1).word(11, 4);
     assert_eq!(raw.ask(trim, &[0; 16]).status(), Status::SGL_LENGTH_INVALID);
     assert_eq!(raw.ask(trim.transport(31), &[]).status(), Status::SGL_LENGTH_INVALID);
-    // More than needed is what some hosts send.
+    // Some hosts send more data than needed.
     assert!(raw.ask(trim, &[0; 4096]).status().is_success());
 }
 

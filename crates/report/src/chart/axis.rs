@@ -182,7 +182,7 @@ impl Span {
         }
     }
 
-    /// From 0 to 1; `None` for what has no place.
+    /// Returns a value's position from 0 to 1; `None` if the value has none.
     pub(super) fn at(&self, value: f64) -> Option<f64> {
         let (low, high) = (self.bent(self.low), self.bent(self.high));
         let share = (self.bent(value) - low) / (high - low);

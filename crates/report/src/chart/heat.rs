@@ -16,9 +16,9 @@ pub struct Heat {
     pub title: String,
     /// Question that the map answers, in a sentence.
     pub about: String,
-    /// Across.
+    /// X axis.
     pub x: Axis,
-    /// Upwards.
+    /// Y axis.
     pub y: Axis,
     /// The fields that hold anything.
     pub fields: Vec<Field>,
@@ -27,11 +27,11 @@ pub struct Heat {
 /// A field and its count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// From and to, across.
+    /// Interval on the x axis.
     pub x: (f64, f64),
-    /// From and to, upwards.
+    /// Interval on the y axis.
     pub y: (f64, f64),
-    /// How many.
+    /// Count.
     pub count: u64,
 }
 

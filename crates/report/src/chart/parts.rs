@@ -16,7 +16,7 @@ pub struct Parts {
     pub full: Option<f64>,
     /// Names of the parts, in order; each part has a colour.
     pub names: Vec<String>,
-    /// From top to bottom.
+    /// Rows, from top to bottom.
     pub rows: Vec<Row>,
 }
 
@@ -25,15 +25,14 @@ pub struct Parts {
 pub struct Row {
     /// Label.
     pub label: String,
-    /// The figure as it is read.
+    /// Figure as text.
     pub text: String,
-    /// From where to where each part goes, and which it is. In a waterfall a row begins where the
-    /// one before ended.
+    /// Parts as index, start and end. In a waterfall a row starts where the previous one ended.
     pub parts: Vec<(usize, f64, f64)>,
 }
 
 impl Row {
-    /// A row whose parts stand one after the other, as they are named.
+    /// Returns a row whose parts follow each other in the order of their names.
     pub fn stacked(label: String, text: String, lengths: &[f64]) -> Row {
         let mut from = 0.0;
         let part = |(which, length): (usize, &f64)| {

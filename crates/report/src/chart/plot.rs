@@ -15,9 +15,9 @@ pub struct Plot {
     pub title: String,
     /// Question that the plot answers, in a sentence.
     pub about: String,
-    /// Across.
+    /// X axis.
     pub x: Axis,
-    /// Upwards.
+    /// Y axis.
     pub y: Axis,
     /// In the order of their names.
     pub series: Vec<Series>,
@@ -42,9 +42,9 @@ pub struct Series {
 /// A point of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Across.
+    /// X value.
     pub x: f64,
-    /// Upwards; `None` leaves a gap.
+    /// Y value; `None` leaves a gap.
     pub y: Option<f64>,
     /// Lower and upper end of the value's interval.
     pub range: Option<(f64, f64)>,
@@ -79,8 +79,8 @@ impl Plot {
         draw::plot(self, width)
     }
 
-    /// The figure: a drawing for each width, and a table of the same points. `number` tells the
-    /// figures of a page apart.
+    /// Returns the figure: a drawing for each width, and a table of the same points. `number` makes
+    /// its identifiers unique on the page.
     pub fn figure(&self, number: usize) -> String {
         let words = [&self.title[..], &self.about, &self.description()];
         figure(number, words, |width| draw::plot(self, width), self.table())
@@ -193,8 +193,8 @@ fn framed(
     )
 }
 
-/// A figure by its title, its purpose and its description: a drawing for each width, and the table
-/// of what they show, with head, rows and the number of rows that are left out.
+/// Returns a figure with title, purpose and description: a drawing for each width, and the table of
+/// the same data, with head, rows and the number of omitted rows.
 pub(super) fn figure(
     number: usize,
     [title, about, description]: [&str; 3],

@@ -17,7 +17,7 @@ const LETTER: f64 = 8.7;
 const LINE: f64 = 16.0;
 
 impl Chart {
-    /// The drawing. `number` tells the charts of a page apart.
+    /// Returns the drawing. `number` makes its identifiers unique on the page.
     pub(crate) fn svg(&self, number: usize) -> String {
         let (height, bars) = self.drawing();
         let svg = format!(

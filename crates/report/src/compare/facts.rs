@@ -121,7 +121,7 @@ fn ended(runs: &[RunResult]) -> String {
     }
 }
 
-/// Further facts of hosts that differ, whatever they are.
+/// Returns all other facts in which the hosts differ.
 pub(super) fn of_hosts(a: &RunResult, b: &RunResult) -> Vec<Difference> {
     let (a, b) = (&a.host.more, &b.host.more);
     let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();

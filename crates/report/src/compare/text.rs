@@ -12,8 +12,8 @@ use crate::job;
 use crate::painted::{Painted, printable_of};
 use crate::style::Paint;
 
-/// A comparison for a terminal: first what forbids it, then the figures. `again` are the commands
-/// that repeat both sides [`ENOUGH`] times.
+/// Renders a comparison for a terminal: first reasons against it, then the figures. `again` are the
+/// commands that repeat both sides [`ENOUGH`] times.
 pub fn painted(
     comparison: &Comparison,
     run: &RunResult,
@@ -23,12 +23,12 @@ pub fn painted(
     let again = again.map(printable);
     let mut out = Vec::new();
     let (shown, run) = (shown(comparison), printable_of(run));
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&shown, &run, [&again[0], &again[1]], paint, &mut out);
     Painted::of(out)
 }
 
-/// A comparison whose texts do not steer a terminal.
+/// Returns a comparison whose texts have no control characters.
 pub(super) fn shown(comparison: &Comparison) -> Comparison {
     let plain = |text: &String| printable(text).into_owned();
     let difference =

@@ -121,7 +121,7 @@ mod test {
         assert_eq!(turns(&[0, 1, 2], &[3, 4, 5]), Turns::Apart);
         assert_eq!(turns(&[3, 4, 5], &[0, 1, 2]), Turns::Apart);
         assert_eq!(turns(&[0, 2, 4], &[1, 3, 5]), Turns::Rounds);
-        // A-B-B-A, and as a sweep that was taken up keeps them.
+        // A-B-B-A, and the order of a resumed sweep.
         assert_eq!(turns(&[0, 3, 4], &[1, 2, 5]), Turns::Rounds);
         assert_eq!(turns(&[4, 0, 3], &[2, 5, 1]), Turns::Rounds);
         assert_eq!(turns(&[0, 1, 5], &[2, 3, 4]), Turns::Mixed);

@@ -14,9 +14,9 @@ struct Shown<'a> {
     plus: bool,
 }
 
-/// The directions of a group; `all` is what they are together. As with fio, flushes are in none of
-/// them, and are not shown where only all together is. `seconds` are those of the run, where the
-/// group is all of it; otherwise its workers' own count.
+/// Returns the directions of a group; `all` is their sum. As in fio, no direction includes flushes,
+/// and flushes are not shown with `all` only. `seconds` are those of the run, if the group is all
+/// of the run; otherwise empty, and the workers' rates count.
 pub(super) fn directions(
     group: &Group<'_>,
     all: &Part,

@@ -71,7 +71,7 @@ pub(super) struct Job {
     pub latency_ns: Object<&'static str, f64>,
     pub latency_us: Object<&'static str, f64>,
     pub latency_ms: Object<&'static str, f64>,
-    /// With `first_error`, of jobs that go on after errors and had some.
+    /// With `first_error`, for jobs that continue after errors and had some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_err: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub(super) struct Trust {
     pub reconnects: u64,
 }
 
-/// Without `mixed` alone, each by itself; flushes go with them.
+/// Directions separately, with flushes, unless only `mixed` is shown.
 #[derive(serde::Serialize)]
 pub(super) struct Directions {
     #[serde(skip_serializing_if = "Option::is_none")]

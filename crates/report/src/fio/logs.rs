@@ -150,7 +150,7 @@ impl Logs {
     fn single(&mut self, record: &Record, direction: usize) {
         let Record { at, latency: Nanos(ns), offset, len, .. } = *record;
         let ms = at.0 / 1_000_000;
-        // By fio's own arithmetic, whatever unit that is.
+        // fio's formula, whatever the unit of its result.
         let bandwidth = (u64::from(len) * 1_000_000).checked_div(ns).unwrap_or(0);
         for (log, value) in
             [(&mut self.bandwidth, bandwidth), (&mut self.iops, 1), (&mut self.latency, ns)]

@@ -1,5 +1,5 @@
-//! The document that `fio --output-format=json` prints, of a result of ours: names, order, types
-//! and buckets are fio's, so that programs that read fio's results read these too.
+//! The document of `fio --output-format=json` for a result: names, order, types and buckets are
+//! fio's, so that programs that read fio's results read this, too.
 //!
 //! Values that are not measured are 0, as in fio with a disabled clock: submission latencies
 //! (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`, `iodepth_complete`).
@@ -39,7 +39,7 @@ use crate::json::as_pretty;
 use crate::painted::{Painted, printable_of};
 use crate::reason;
 
-/// The version whose document this is.
+/// fio version whose document this is.
 const VERSION: &str = "fio-3.33";
 
 /// Optional parts of a document.
@@ -51,8 +51,8 @@ pub struct Include {
     pub trust: bool,
 }
 
-/// Writes the document of a run, a result for each of its steps. A step is a group of fio's, or
-/// several: what waited for all before it.
+/// Writes the document of a run, a result for each of its steps. A step is one or more fio groups,
+/// with the jobs that waited for all earlier ones.
 pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
     let mut jobs = each_job(steps, include, |job, _| job);
@@ -77,7 +77,7 @@ pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io:
 pub fn normal(steps: &[RunResult]) -> Painted {
     let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write_normal(&steps, &mut out);
     Painted::of(out)
 }
@@ -86,7 +86,7 @@ pub fn normal(steps: &[RunResult]) -> Painted {
 pub fn terse(steps: &[RunResult], version: u32) -> Painted {
     let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write_terse(&steps, version, &mut out);
     Painted::of(out)
 }
@@ -237,8 +237,8 @@ fn differs(result: &RunResult, group: &Group<'_>) -> bool {
     }
 }
 
-/// The errno of what failed first; that of a medium where no system call said one, as the kernel
-/// has it for devices on networks.
+/// Returns the errno of the first failure; if no system call returned one, ENOSPC or EIO, as the
+/// kernel does for network block devices.
 fn first_error(result: &RunResult, group: &Group<'_>) -> u32 {
     const EIO: u32 = 5;
     const ENOSPC: u32 = 28;
@@ -255,8 +255,9 @@ const NANOS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750
 const MICROS: [&str; 10] = NANOS;
 const MILLIS: [&str; 11] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000"];
 
-/// Share of I/Os below each edge and not below the one before it, in percent. The first edge of
-/// each unit begins at one of the unit; nanoseconds begin at 0. `beyond` is what lies above all.
+/// Returns the share of I/Os below each edge and not below the previous one, in percent. The first
+/// edge of each unit begins at one of the unit; nanoseconds begin at 0. `beyond` is the share above
+/// all edges.
 fn shares(
     part: &Part,
     edges: &[&'static str],
@@ -291,7 +292,7 @@ fn zeroes(keys: &[&'static str]) -> Object<&'static str, f64> {
     Object(keys.iter().map(|key| (*key, 0.0)).collect())
 }
 
-/// fio's way to set JSON: a blank before each colon, six places behind each point.
+/// fio's JSON format: a blank before each colon, six decimal places.
 #[derive(Default)]
 struct AsFio(PrettyFormatter<'static>);
 

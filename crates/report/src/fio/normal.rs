@@ -15,8 +15,8 @@ struct Shown {
     options: Vec<(&'static str, String)>,
 }
 
-/// Writes the text of a run, a result for each of its steps, and below it the class of the result
-/// with what speaks against it.
+/// Writes the text of a run, a result for each of its steps, and then the class of the result with
+/// the reasons against it.
 pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
     let shown = each_job(steps, Include::default(), |job, group| {

@@ -24,7 +24,7 @@ pub(super) fn written(options: Option<&Value>) -> Vec<(String, String)> {
     all.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// Whether a job of fio goes on after errors.
+/// Returns whether a fio job continues after errors.
 pub(super) fn goes_on(result: &RunResult, group: &Group<'_>) -> bool {
     let own = written(group.figures.get("options"));
     let all = written(result.spec.get("options"));
@@ -67,12 +67,12 @@ pub(super) fn made_of(group: &Group<'_>) -> Vec<(&'static str, String)> {
     {
         options.push(("filename", path(volume).replace(':', "\\:")));
     }
-    // Tools that draw want it always.
+    // Tools that draw charts always need this option.
     options.push(("numjobs", group.per_volume.to_string()));
     options
 }
 
-/// The path of a file, which is what fio calls it by; any other volume by its own name.
+/// Returns the path of a file, which is its name in fio; for other volumes, their name.
 fn path(volume: &str) -> &str {
     let file = volume.strip_prefix("file:");
     file.map_or(volume, |file| file.split_once('?').map_or(file, |(path, _)| path))
@@ -105,7 +105,7 @@ fn trims_some(line: &Value) -> bool {
     number(line, "trim_percent", 0.0) > 0.0
 }
 
-/// Whether each write comes behind a trim of its place.
+/// Returns whether each write follows a trim of the same range.
 fn trims_first(workload: &Value) -> bool {
     workload.pointer("/access/trims_first").and_then(Value::as_bool).unwrap_or(false)
 }

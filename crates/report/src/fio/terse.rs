@@ -59,7 +59,8 @@ fn line(job: &Job, wanted: &[String], disks: &[Disk], version: u32) -> Vec<Strin
     fields
 }
 
-/// `wanted` are the percentiles of the job, none if it shows none.
+/// Appends the fields of a direction. `wanted` are the percentiles of the job, empty if it shows
+/// none.
 fn direction(of: &Direction, wanted: &[String], version: u32, fields: &mut Vec<String>) {
     let Direction { io_kbytes, bw, runtime, .. } = of;
     fields.push(format!("{io_kbytes};{bw};{};{runtime}", of.iops as u64));

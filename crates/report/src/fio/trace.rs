@@ -63,7 +63,7 @@ impl Trace {
             Op::Write | Op::WriteZeroes => "write",
             Op::Trim => "trim",
             Op::Flush => {
-                // One of ours is of all files that were written.
+                // Our flush covers all written files.
                 for name in &driven.names {
                     let _ = writeln!(self.text, "{us} {name} sync 0 0");
                 }
@@ -82,7 +82,7 @@ impl Trace {
 }
 
 impl Driven {
-    /// The file behind a place, and the place in it.
+    /// Returns the file at an offset, and the offset in that file.
     fn place(&self, offset: u64) -> Option<(&str, u64)> {
         let count = self.names.len() as u64;
         let Some(stripe) = offset.checked_div(self.stripe_bytes).filter(|_| count > 0) else {

@@ -178,7 +178,7 @@ fn percentile(line: &str) -> Option<(f64, f64)> {
     Some((percent.trim().parse().ok()?, us.trim().strip_suffix("us")?.trim().parse().ok()?))
 }
 
-/// A row of the table behind its name: IOPS, MiB/s, average, minimum, maximum. Sums are no rows.
+/// Returns the figures of a table row: IOPS, MiB/s, average, minimum, maximum. Sums are no rows.
 fn row(line: &str) -> Option<[f64; 4]> {
     let (name, figures) = line.rsplit_once(':')?;
     if name.trim() == "Total" {

@@ -21,7 +21,7 @@ const LABEL: usize = 9;
 /// The sum, the line that counts most first: a reader may cut it anywhere below.
 pub fn closing(sweep: &SweepResult, paint: Paint) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&printable_of(sweep), paint, &mut out);
     Painted::of(out)
 }
@@ -65,7 +65,7 @@ fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<
     }
 }
 
-/// ", and 3 more (above)" behind the first of `all`.
+/// Returns ", and 3 more (above)" after the first of `all`.
 fn more(all: usize) -> String {
     if all > 1 { format!(", and {} more (above)", all - 1) } else { String::new() }
 }

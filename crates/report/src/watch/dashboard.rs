@@ -77,7 +77,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Takes the cells of the grid that a panel stands on.
+/// Claims the cells of the grid that a panel covers.
 fn placed(at: &Value, taken: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
     let of = |key: &str| at[key].as_u64().ok_or_else(|| format!("gridPos.{key} is {}", at[key]));
     let (x, y, w, h) = (of("x")?, of("y")?, of("w")?, of("h")?);

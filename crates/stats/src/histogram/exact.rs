@@ -92,7 +92,7 @@ impl Latencies {
         for bucket in buckets.iter() {
             latencies.record_n(bucket.from_ns, bucket.count);
         }
-        // A run that goes on counts the age of an I/O that no bucket has.
+        // A run that continues counts the age of an I/O that is in no bucket.
         let waits = latency.waiting_from.is_some_and(|from_ns| from_ns <= max_ns);
         latencies.check_ends(buckets, (min_ns, max_ns, waits), exact.sum())?;
         (latencies.min_ns, latencies.open_ns) = (min_ns, max_ns);

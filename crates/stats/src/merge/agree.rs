@@ -10,7 +10,7 @@ use crate::run::{Part, RunResult};
 /// Longest name of a host in bytes: that of DNS.
 const NAME_MAX_BYTES: usize = 255;
 
-/// The first part without its figures, and who was there.
+/// The first part without its figures, and the names so far.
 #[derive(Debug)]
 pub(super) struct Agreed {
     /// First part, as the basis of the merged result.
@@ -111,7 +111,7 @@ impl Agreed {
         Ok(())
     }
 
-    /// The seed out of which all hosts made theirs, or that of the first.
+    /// Returns the seed from which all hosts derived theirs, or that of the first.
     pub fn seed(&self) -> u64 {
         if self.one_base { self.part.base_seed } else { self.first.seed }
     }

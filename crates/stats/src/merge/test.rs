@@ -9,7 +9,7 @@ use crate::{Collector, Interval, Latencies, WorkerName};
 
 const STARTED_NS: u64 = 1_764_500_000_000_000_000;
 
-/// An I/O: what, and how long it took in nanoseconds.
+/// An I/O: operation, and latency in nanoseconds.
 type Io = (Op, u64);
 
 /// A part with these I/Os in each second.

@@ -21,7 +21,7 @@ pub struct Part {
     pub machine: String,
     /// Version and commit of the program.
     pub build: String,
-    /// Seed that was asked for, out of which this host made its own.
+    /// Requested seed, from which this host derived its own.
     pub base_seed: u64,
     /// The clock that the instants are of.
     pub clock: WallClock,

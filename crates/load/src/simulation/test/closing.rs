@@ -104,7 +104,7 @@ fn a_target_that_stops_before_the_end_is_in_the_result() {
     // The rate counts completions in the window.
     assert_eq!(found.totals.ios, one.ios + two.ios);
     assert_eq!(found.totals.read.latency_ns.samples, found.totals.ios + 8);
-    // A second's longest is never below the age of what waits in it.
+    // A second's maximum is at least the age of the I/Os waiting in it.
     let longest = |second: &Second| second.max_ns.unwrap() / 100_000_000;
     let rows: Vec<u64> = found.intervals.iter().map(longest).collect();
     assert_eq!(rows, [0, 10, 20, 30, 60]);
@@ -333,7 +333,7 @@ fn of_generated_open_loops_none_is_lost() {
         let outstanding: f64 = found.workers.iter().map(|it| it.mean_outstanding).sum();
         assert!((outstanding - found.totals.mean_outstanding).abs() < 1e-9, "seed {seed}");
         assert_eq!(little(&found).verdict, Verdict::Pass, "seed {seed}: {:?}", little(&found));
-        // Each second's longest is no shorter than the age of what waits in it.
+        // Each second's maximum is at least the age of the I/Os waiting in it.
         let behind = |s: &Second| s.oldest_ns > s.max_ns;
         assert!(!found.intervals.iter().any(behind), "seed {seed}: {:?}", found.intervals);
     }

@@ -68,7 +68,7 @@ impl Thinking {
         let ThinkState::Pauses(from, count) = self.state else { return Gate::Open };
         let after = |us: u64| from + Nanos(us * 1000);
         if self.spins && now < after(self.think.spin_us) {
-            // A spinning worker never sleeps, and others on the core go on.
+            // A spinning worker never sleeps, and others on the core continue.
             return Gate::Shut(Some(now));
         }
         let end = after(self.think.pause_us);

@@ -124,7 +124,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// A ping, or the answer to ours.
+    /// Handles a ping, or the answer to ours.
     fn nop_in(&mut self, nop: &NopIn, out: &mut Outbox) -> Result<(), Ending> {
         if nop.task_tag != NO_TAG {
             if nop.task_tag != PING {

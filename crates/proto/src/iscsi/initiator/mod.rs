@@ -55,14 +55,14 @@ pub struct InitiatorConfig {
     /// A ping unanswered for so long ends a session on which no I/O is in flight, or one that is
     /// logging out. It may take as long as an I/O, if that is longer.
     pub nop_timeout: Nanos,
-    /// How long an I/O may take, whatever pings say. A session with one that takes longer ends, by
-    /// a quarter of this later, or a second. Zero: never.
+    /// Time-out of an I/O, regardless of pings. A session with an I/O that takes longer ends, by at
+    /// most a quarter of this, or a second, later. Zero: never.
     pub io_timeout: Nanos,
     /// The session's ISID; none: a new one. With that of a session that is dead for us, the target
     /// ends it.
     pub isid: Option<[u8; 6]>,
-    /// Something that an earlier session sent was never answered: before the session is ready, make
-    /// sure that the target executes none of it any more, as far as it can tell.
+    /// Whether an earlier session has unanswered commands: before the session is ready, ensure that
+    /// the target executes none of them any more, as far as the target can tell.
     pub fence: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct IscsiInitiator {
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
-    /// Facts of the unit besides its geometry.
+    /// Facts of the unit other than its geometry.
     facts: Facts,
     fence: Fence,
     /// The tag of the last command that was no I/O.
@@ -119,7 +119,7 @@ pub struct IscsiInitiator {
     status: u32,
     ios: IoTable<Progress>,
     stamps: Stamps,
-    /// Slots whose command met BUSY or TASK SET FULL, and when to retry it.
+    /// Slots whose command got BUSY or TASK SET FULL, and when to retry it.
     retries: VecDeque<(Nanos, u16)>,
     began: Nanos,
     heard: Nanos,

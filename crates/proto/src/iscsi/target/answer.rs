@@ -126,8 +126,8 @@ impl IscsiTarget {
         }
     }
 
-    /// Sends as much of a part of a read, which has to be copied, as there is room for. The rest is
-    /// held like a part that completed out of order.
+    /// Sends as much of a part of a copied read as there is room for. The rest is held like a part
+    /// that completed out of order.
     #[cold]
     fn send_what_fits(&mut self, slot: u16, mut done: Done, out: &mut Outbox) {
         let begin = part_begin(done.tag);
@@ -174,7 +174,7 @@ impl IscsiTarget {
         }
         task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
-        // Parts of this task that are held will not be sent.
+        // Held parts of this task will not be sent.
         self.drop_held(slot, out.pool());
         self.fail_when_drained(slot, out);
     }
@@ -187,7 +187,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Sends the held part of a read that is next.
+    /// Sends the next part of a read, if it is held.
     #[cold]
     pub(super) fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let sent = self.tasks[slot].flow.sent;
@@ -364,7 +364,7 @@ impl IscsiTarget {
 
     #[cold]
     fn send_check_condition(&mut self, flow: Flow, sense: &Sense, out: &mut Outbox) {
-        // The residual count tells how much was moved before the failure.
+        // The residual count excludes only the bytes moved before the failure.
         let moved = Flow { wanted: flow.sent, ..flow }.residual();
         //= RFC 7143 §11.4.7: the sense data follows its length in two bytes.
         let mut data = [0; 2 + Sense::FIXED_BYTES];

@@ -75,8 +75,8 @@ impl IscsiTarget {
         }
     }
 
-    /// Another connection begins: ends if that one has the place of this one, or says that this one
-    /// lives.
+    /// Handles the start of another connection: ends if that one replaces this one, otherwise
+    /// reports that this one is alive.
     pub(super) fn meet(
         &mut self,
         new: &Arrival,
@@ -150,7 +150,7 @@ impl IscsiTarget {
         }
     }
 
-    /// An I/O of a connection that is lost has come back.
+    /// Handles a completed I/O of a lost connection.
     #[cold]
     pub(super) fn left_over_came(&mut self, done: &Done) {
         if let Some(unit) = self.leftovers.came(slot_of(done.tag)) {

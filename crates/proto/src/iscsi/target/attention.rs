@@ -10,7 +10,7 @@ pub(super) struct Attentions {
     pending: Vec<([u8; 8], Sense)>,
     /// A bit for each pending unit, by the low bits of its number.
     concerned: u64,
-    /// A bit for each unit that has said that it was switched on, to this initiator's port.
+    /// Bit set of units that have reported their power-on to this initiator port.
     pub(super) told: [u64; 4],
 }
 

@@ -10,7 +10,8 @@ use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun,
 use super::task::{Burst, Flow, NO_MEMORY, Task, TaskState};
 use super::{IscsiTarget, Sink, violation};
 
-/// A longer read of memory goes through buffers, part by part, so that it keeps to the backlog.
+/// Maximum size of a read in place; a longer read of memory goes through buffers, part by part, so
+/// that it stays within the backlog.
 const IN_PLACE_MAX_BYTES: u32 = 1 << 20;
 
 /// Header of a data PDU with its digest, padding and the digest of its data.
@@ -142,7 +143,7 @@ impl IscsiTarget {
         }
         match parts {
             _ if part < Outbox::BY_REFERENCE_BYTES => out.has_room(self.copied_bytes(len)),
-            // A shorter part behind the long ones is copied.
+            // A shorter part after the long ones is copied.
             1 => out.has_room(Outbox::BY_REFERENCE_BYTES + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES),
             _ => out.has_headers(parts + 2 * (parts - (len as usize / part).min(parts))),
         }
@@ -166,7 +167,7 @@ impl IscsiTarget {
         len as usize + (self.parts(len) + 1) * HEADERS_BYTES
     }
 
-    /// Answers a read or write of `wanted` bytes that moves none of them.
+    /// Answers a read or write of `wanted` bytes without moving data.
     #[cold]
     fn move_nothing(
         &mut self,
@@ -217,7 +218,7 @@ impl IscsiTarget {
         }
         while task.data.asked < task.data.len && task.data.has_room() {
             let mut moves = task.data.part_end() - task.data.asked;
-            // Whole blocks are read even where the initiator wants less than the command says.
+            // Whole blocks are read even if the initiator expects less than the command says.
             let block_mask = task.data.block_mask;
             let mut len = (moves + block_mask) & !block_mask;
             let ready = self.backlog.may_read(len as usize, HEADERS_BYTES, out);

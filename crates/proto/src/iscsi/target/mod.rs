@@ -170,17 +170,17 @@ enum Sink {
 //= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
 const LOGIN_DATA_BYTES: u32 = 8192;
 
-/// With less memory than this left, the command window is limited to what there is memory for.
+/// With less free memory than this, the command window is limited to what fits.
 const PLENTY_BYTES: usize = 8 << 20;
 
 /// Data kept of a PDU that is not I/O: enough for any ping, and more than any valid text.
 const GATHER_MAX_BYTES: usize = 64 << 10;
 
 impl IscsiTarget {
-    /// A fresh connection.
+    /// Creates a fresh connection.
     ///
-    /// `portal` is what SendTargets tells as the address of every target, `host:port,tag`, such as
-    /// `192.0.2.1:3260,1`. `connection_id` tells connections apart: their sessions' TSIH.
+    /// `portal` is the address of every target in SendTargets, `host:port,tag`, such as
+    /// `192.0.2.1:3260,1`. `connection_id` distinguishes connections: their sessions' TSIH.
     pub fn new(
         config: Arc<TargetConfig>,
         directory: Arc<Directory>,
@@ -347,7 +347,7 @@ impl IscsiTarget {
         self.control(header, out)
     }
 
-    /// A PDU whose header was collected: it may have additional header segments.
+    /// Handles a PDU whose header was collected: it may have additional header segments.
     #[cold]
     fn collected(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let normal = self.stage == Stage::Normal;
@@ -415,7 +415,7 @@ impl Endpoint for IscsiTarget {
         }
         result?;
         // An initiator that acknowledges a status has read its header and all bytes before it; the
-        // data behind that header may still be in flight.
+        // data after that header may still be in flight.
         //= RFC 7143 §11.3.5: ExpStatSN acknowledges every status before it.
         out.acknowledge(self.known.wrapping_sub(2));
         self.retry_starving(out);

@@ -66,7 +66,7 @@ pub(super) enum TaskState {
 /// Data-out that is expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Burst {
-    /// None.
+    /// No burst.
     #[default]
     None,
     /// Unsolicited Data-Out.
@@ -110,11 +110,11 @@ pub(super) struct Tasks {
     limit: u16,
 }
 
-/// Why a command fails that had no buffer for its data. The status asks for a retry.
+/// Sense data of a command that had no buffer for its data. The status requests a retry.
 //= SPC-4 §ASC and ASCQ assignments: 55h/03h, insufficient resources.
 pub(super) const NO_MEMORY: Sense = Sense::new(Key::AbortedCommand, 0x55, 0x03);
 
-/// Slots for commands that ask for immediate delivery and so stand outside of the window.
+/// Slots for immediate commands, which are outside the command window.
 const IMMEDIATE_SLOTS: u16 = 4;
 
 impl Tasks {
@@ -148,7 +148,7 @@ impl Tasks {
         self.slots.take()
     }
 
-    /// Gives a slot back. Its buffer must be gone.
+    /// Returns a slot to the free list. Its buffer must be gone.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let task = &mut self.slots[slot];
@@ -178,7 +178,7 @@ impl Tasks {
         self.slots.iter().filter(|(_, task)| task.state != TaskState::Free)
     }
 
-    /// Empties every slot, whatever is in flight.
+    /// Empties every slot, with or without I/Os in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, task) in self.slots.iter_mut() {
             task.data.give_buf(pool);
@@ -203,7 +203,7 @@ impl IndexMut<u16> for Tasks {
 }
 
 impl Task {
-    /// The name of this use of `slot`, for data that is asked for. Never [`NO_TAG`].
+    /// Returns the name of this use of `slot`, for requested data. Never [`NO_TAG`].
     ///
     /// [`NO_TAG`]: crate::iscsi::pdu::NO_TAG
     pub(super) fn transfer_tag(&self, slot: u16) -> u32 {
@@ -235,7 +235,7 @@ impl Task {
 }
 
 impl Flow {
-    /// A command that would move `wanted` bytes where `expected` were announced.
+    /// Returns the flow of a command that would move `wanted` bytes with `expected` announced.
     #[inline(always)]
     pub(super) fn new(task_tag: u32, expected: u32, wanted: u32, max_burst: u32) -> Flow {
         let len = expected.min(wanted);

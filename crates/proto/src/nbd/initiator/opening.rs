@@ -131,7 +131,7 @@ impl NbdInitiator {
     fn context_answered(&mut self, kind: u32, data: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let number = data.first_chunk().map(|number| u32::from_be_bytes(*number));
         match (kind, number) {
-            //= NBD §NBD_REP_META_CONTEXT: only contexts that were asked for, each once.
+            //= NBD §NBD_REP_META_CONTEXT: only requested contexts, each once.
             (reply::META_CONTEXT, Some(_))
                 if data[4..] != *allocation::NAME || self.context.is_some() =>
             {

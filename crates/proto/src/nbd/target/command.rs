@@ -27,7 +27,7 @@ pub(super) struct Slot {
     /// The error of its reply; 0 is success.
     pub(super) error: u32,
     fua: bool,
-    /// The command is being flushed, by itself or after its change.
+    /// Whether the command is flushing, alone or after its change.
     pub(super) flushes: bool,
     /// Data of an incomplete part, and its length.
     buf: Option<Buf>,

@@ -67,10 +67,10 @@ struct Learned {
 //= NVMe-oF §Connect command: an admin queue has at least 32.
 const ENTRIES: u16 = 32;
 
-/// How often a controller is asked whether it has reset another one.
+/// Interval of queries whether a controller has reset another one.
 const RESET_POLL_INTERVAL: Nanos = Nanos::from_millis(50);
 
-/// Longest transfer of ours, whatever the controller allows.
+/// Our maximum transfer, regardless of the controller's.
 const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 
 /// Most blocks in one command.
@@ -106,8 +106,8 @@ impl NvmeAdmin {
         }
     }
 
-    /// Replaces an older association, of whose commands some were never answered: its controller is
-    /// reset, where the new one can do that. [`Association::fence`] tells the outcome.
+    /// Replaces an older association with unanswered commands: its controller is reset, if the new
+    /// one can do that. [`Association::fence`] returns the outcome.
     pub fn replacing(self, old: ControllerInstance) -> NvmeAdmin {
         NvmeAdmin { old: Some(old), ..self }
     }
@@ -182,7 +182,7 @@ impl NvmeAdmin {
         if get32(page, 536) & 3 == 0 {
             return refuse("the controller does not support SGLs, which NVMe/TCP requires");
         }
-        //= NVMe-oF §Identify Controller: IOCCSZ is at least 4, and ICDOFF is what we do with.
+        //= NVMe-oF §Identify Controller: IOCCSZ is at least 4, and we support only ICDOFF 0.
         if get32(page, 1792) < 4 || get16(page, 1800) != 0 {
             return refuse("the controller's IOCCSZ or ICDOFF is not supported");
         }

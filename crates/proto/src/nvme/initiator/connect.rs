@@ -68,9 +68,9 @@ impl Connect {
         Ok(id)
     }
 
-    /// Whether an I/O queue is refused because the one before it, of the same identifier, is not
-    /// gone: a sequence error, as the standard has it and Linux does it; SPDK says that the
-    /// identifier is not valid.
+    /// Returns whether an I/O queue was refused because the previous one with the same identifier
+    /// still exists: a sequence error in the standard and Linux; SPDK reports an invalid queue
+    /// identifier.
     pub(super) fn is_taken(&self, completion: &Completion) -> bool {
         let status = completion.status;
         //= NVMe-oF §Connect command: IPO is the offset of the invalid parameter, IATTR says where.

@@ -187,7 +187,7 @@ impl NvmeQueue {
         self.finish(slot, Ok(()), Cause::NONE);
     }
 
-    /// A long I/O goes on with another command.
+    /// Continues a long I/O with another command.
     #[cold]
     fn send_more(&mut self, slot: u16, out: &mut Outbox) {
         self.send(slot, out);

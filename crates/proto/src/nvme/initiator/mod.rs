@@ -95,7 +95,7 @@ impl NvmeInitiatorConfig {
 pub struct ControllerInstance {
     /// Controller identifier.
     pub id: u16,
-    /// Controller Instance Uniquifier; zero where it tells none.
+    /// Controller Instance Uniquifier; zero if the controller has none.
     pub ciu: u8,
     /// Controller Instance Random Number.
     pub cirn: u64,

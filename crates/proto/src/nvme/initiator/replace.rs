@@ -71,7 +71,7 @@ pub(super) fn log(id: u16) -> CommandBuilder {
     CommandBuilder::new(admin::GET_LOG_PAGE, id, u32::MAX).word(10, LOG | (LOG_BYTES / 4 - 1) << 16)
 }
 
-/// The outcome as the log tells it.
+/// Returns the outcome from the log page.
 //= NVMe base §Cross-Controller Reset log page: NE; entries of ICID, CIU, ACID, CCRS.
 pub(super) fn logged(data: &[u8], old: ControllerInstance) -> Outcome {
     let (head, rest) = data.split_at(8);

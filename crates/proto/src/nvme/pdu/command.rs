@@ -111,7 +111,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// Offset of in-capsule data behind the entry.
+    /// Returns the offset of in-capsule data after the entry.
     #[inline(always)]
     pub fn sgl_offset(self) -> u64 {
         get64(self.0, 24)
@@ -228,7 +228,8 @@ impl CommandBuilder {
         self.0
     }
 
-    /// The header of a command capsule of `len` bytes whose data, if any, begins at `data_offset`.
+    /// Returns the header of a command capsule of `len` bytes whose data, if any, begins at
+    /// `data_offset`.
     #[inline(always)]
     pub fn capsule(self, flags: u8, data_offset: u8, len: u32) -> [u8; CAPSULE_BYTES] {
         let header_len = CAPSULE_BYTES as u8;

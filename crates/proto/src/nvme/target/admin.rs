@@ -43,7 +43,7 @@ pub(super) const EVENTS_LIMIT: u8 = 3;
 pub(super) const KEEP_ALIVE_UNIT_MS: u32 = 1000;
 
 /// Rounds KATO up.
-//= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
+//= NVMe base §Keep Alive Timer: rounded up to the granularity in KAS.
 pub(super) fn in_whole_units(keep_alive_ms: u32) -> u32 {
     keep_alive_ms.div_ceil(KEEP_ALIVE_UNIT_MS).saturating_mul(KEEP_ALIVE_UNIT_MS)
 }

@@ -64,8 +64,8 @@ pub struct NvmeTargetConfig {
     pub allow_header_digest: bool,
     /// Whether hosts may use data digests.
     pub allow_data_digest: bool,
-    /// Set SUCCESS in the last data of a read even if the host uses SQ flow control. It then gets
-    /// an SQHD often enough to go on, but not with every command.
+    /// Set SUCCESS in the last data of a read even if the host uses SQ flow control. The host then
+    /// gets an SQHD often enough to continue, but not with every command.
     pub always_shortcut: bool,
 }
 

@@ -51,7 +51,7 @@ pub(super) enum SlotState {
     Collecting,
     /// Working on the ranges of a [`Job`].
     Working,
-    /// Flushing, by itself or behind a [`Job`].
+    /// Flushing, alone or after a [`Job`].
     Flushing,
     /// Waiting until another controller is reset.
     Resetting,
