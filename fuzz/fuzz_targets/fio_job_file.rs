@@ -4,7 +4,7 @@
 use drumfire_fuzz::read_fio;
 use libfuzzer_sys::fuzz_target;
 
-/// What stands between a file and the one that it includes.
+/// Separator between a file and its included file.
 const CUT: &str = "\n---\n";
 
 fuzz_target!(|input: &[u8]| {

@@ -11,7 +11,7 @@ fuzz_target!(|input: &[u8]| {
     let [manner, noise @ ..] = input else { return };
     let mut text = Vec::new();
     if manner & 1 == 0 {
-        // Who asks for what is in order, the rest is noise.
+        // Both names are valid, the rest is noise.
         let names =
             format!("InitiatorName=iqn.2026-11.org.example:noise\0TargetName={TARGET_NAME}\0");
         text.extend(names.as_bytes());

@@ -36,14 +36,14 @@ const NAMES: [&str; 24] = [
     "pipe",
     "outside/secret",
 ];
-/// Where links lead.
+/// Targets of links.
 const LINKS: [&str; 10] =
     ["a", "..", ".", "../victim", "../outside", "../outside/secret", "../pipe", "/", "d/e", ""];
-/// Where the backup is restored: a new folder most of the time, or something that is there.
+/// Folders for the restore: a new folder most of the time, or an existing path.
 const FOLDERS: [&str; 8] =
     ["new", "new", "new", "deep/new", "outside", "to-outside", "victim", "pipe"];
 
-/// Restores what `input` describes, and holds the place around it to what it was.
+/// Restores the backup that `input` describes, and checks that its surroundings are unchanged.
 pub fn restore_forged(input: &[u8]) {
     let place = Place::new();
     let before = place.look();
@@ -76,7 +76,8 @@ pub fn restore_forged(input: &[u8]) {
     assert_eq!(place.look(), before, "{found:?}");
 }
 
-/// Nothing of a restore is a program of somebody else, a pipe, or another name of a file outside.
+/// Checks that a restore has no special files, no set-user-ID or set-group-ID bits without
+/// `owners`, and no hard link to a file outside.
 fn holds_only_its_own(folder: &Path, owners: bool) {
     let mut names: BTreeMap<u64, u64> = BTreeMap::new();
     let mut links: BTreeMap<u64, u64> = BTreeMap::new();
@@ -124,7 +125,7 @@ impl Place {
         Place(place)
     }
 
-    /// All that is there: kind, permissions, owner, names, content or target.
+    /// Returns all entries: kind, permissions, owner, names, content or target.
     fn look(&self) -> BTreeMap<PathBuf, (u32, u32, u64, Vec<u8>)> {
         let mut all = BTreeMap::new();
         let mut waiting = vec![self.0.clone()];

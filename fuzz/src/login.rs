@@ -8,9 +8,10 @@ const OPCODE: u8 = 0x43;
 /// Transit, from operational negotiation to full feature.
 const STRAIGHT_IN: u8 = 0x87;
 
-/// A login request with `keys` as its text, straight from operational negotiation to full feature.
+/// Returns a login request with `keys` as its text, straight from operational negotiation to full
+/// feature.
 ///
-/// Its bytes are written by hand: what is fuzzed must not build its own input.
+/// The bytes are written by hand: the code under test must not build its own input.
 pub fn login_request(keys: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 48];
     bytes[..2].copy_from_slice(&[OPCODE, STRAIGHT_IN]);

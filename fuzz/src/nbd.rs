@@ -1,4 +1,4 @@
-//! Both ends of NBD, with a volume of 1 MiB between them.
+//! Both ends of NBD, with a volume of 1 MiB at the server.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ fn an_array_grows_when_each_leg_was_replaced_by_a_longer_one() {
     [0, 5 * MIB, 10 * MIB - 4096].into_iter().for_each(|at| write(&mut disk, at, 7));
     drop(disk);
     end(running);
-    // Nothing to gain yet.
+    // No leg is longer yet.
     let early = of(&format!("volume grow {}", array(["a", "b"])));
     assert_ne!(early.code, Some(0), "{early:?}");
     assert_eq!(early.stderr.lines().count(), 1, "{early:?}");

@@ -29,7 +29,7 @@ fn text(value: &Yaml) -> &str {
     value.as_str().unwrap_or_else(|| panic!("{value:?}"))
 }
 
-/// Keys and values of a map; of what is none, nothing.
+/// Returns keys and values of a map; empty for other values.
 fn pairs(value: &Yaml) -> Vec<(&str, &Yaml)> {
     let map = value.as_hash();
     map.into_iter().flatten().map(|(key, value)| (text(key), value)).collect()

@@ -142,7 +142,7 @@ impl Rig {
         })
     }
 
-    /// Runs a case, interrupts it after a time, and returns what is wrong with its end.
+    /// Runs a case, interrupts it after a time, and returns the errors of its end.
     fn interrupt(&self, case: &Case, after: Duration, signal: Signal) -> Result<(), String> {
         let [serves, hung] = &self.addresses;
         let silent = self.silent.local_addr().unwrap().to_string();

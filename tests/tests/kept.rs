@@ -74,7 +74,7 @@ fn a_wrong_word_costs_no_old_result() {
     ] {
         for made in ["run {} --out one", "sweep {} --axis outstanding=1,2 --repeats 1 --out many"] {
             if wrong.ends_with("--size 3") && made.starts_with("sweep") {
-                // That cell cannot be run, which does not affect others.
+                // That cell cannot be run, but the others can.
                 continue;
             }
             let args = made.replace("{}", wrong);
@@ -111,7 +111,7 @@ fn a_sweep_goes_on_in_its_folder_and_begins_anew_when_told() {
     run(&process).ok();
 }
 
-/// Both runs begin before either has a result.
+/// Two runs begin before either has a result.
 #[test]
 fn of_two_runs_at_once_one_has_the_folder() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 const STRANGER: Option<u32> = Some(65_534);
 
 /// Folders: `theirs` belongs to the other user, with links `way`, `img`, `log` and `empty` that
-/// lead to `elsewhere` and its content. `ours` leads to one of those links.
+/// lead to `elsewhere` and its content. `ours` leads to one of these links.
 struct Rig {
     drumfire: Drumfire,
     folder: Folder,

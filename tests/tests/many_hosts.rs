@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Unix seconds in so many.
+/// Returns the Unix time `seconds` from now.
 fn ahead(seconds: f64) -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     now.as_secs_f64() + seconds
@@ -150,7 +150,7 @@ fn what_does_not_belong_together_is_refused() {
     let huge = fs::File::create(folder.path().join("huge.json")).unwrap();
     huge.set_len(1 << 40).unwrap();
     refused("huge.json", "no part has so many");
-    // Hosts that measured one after the other are told.
+    // Hosts that measured one after the other are reported.
     let args = args("late", ahead(3.0), "--seconds 1");
     assert_eq!(drumfire.run(folder.path(), &args, LIMIT).code, Some(0));
     let apart = merge("a.json late.json --strict --json");
@@ -182,7 +182,7 @@ fn times_are_refused_with_what_to_do() {
     }
 }
 
-/// A host that is lost leaves what it had measured, and the result says so.
+/// A host that is lost leaves the seconds it measured, and the result reports the loss.
 #[test]
 fn a_killed_host_leaves_its_seconds() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -211,12 +211,12 @@ fn a_killed_host_leaves_its_seconds() {
     let hosts = merged["hosts"].as_array().unwrap();
     let seconds = |at: usize| hosts[at]["seconds"].as_f64().unwrap();
     assert!(seconds(0) > 9.9 && (4.9..9.9).contains(&seconds(1)), "{hosts:?}");
-    // It did not measure to the end.
+    // The killed host did not measure to the end.
     assert_eq!(check(&merged, "M01")["verdict"], "fail");
 }
 
-/// The script of the how-to page for ssh, with namespaces as hosts: each has a host name and a
-/// network of its own.
+/// Runs the script of the how-to page for ssh, with namespaces as hosts: each has a separate host
+/// name and network.
 #[test]
 fn hosts_with_names_of_their_own_need_no_flag() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -263,7 +263,7 @@ fn a_thousand_hosts_take_little_memory() {
         part["part"]["host"] = format!("node{number:04}").into();
         part["part"]["machine"] = format!("machine {number}").into();
         part["seed"] = number.into();
-        // As of a run that was killed, which has none.
+        // The result of a killed run has no digest.
         part.as_object_mut().unwrap().remove("digest");
         fs::write(folder.path().join(format!("parts/{number}.json")), part.to_string()).unwrap();
     }

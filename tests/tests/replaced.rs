@@ -167,7 +167,7 @@ fn steps_take_the_place_of_old_ones_together() {
     assert_eq!(rig.kept("o"), before, "no step of one beside one of another");
     rig.run("run short.fio --out o --replace").ok();
     assert!(rig.kept("o").iter().zip(&before).all(|(new, old)| new.0 == old.0 && new.1 != old.1));
-    // One step replaces two: none of those stays.
+    // One step replaces two: both old steps are removed.
     rig.run(&format!("run null:1g {SHORT} --out o --replace")).ok();
     assert!(!rig.at("o/step-1/result.json").exists() && rig.at("o/result.json").is_file());
     rig.run("run short.fio --out o --replace").ok();

@@ -39,7 +39,7 @@ impl Session {
         let mut bytes = pdu(&[opcode, flags], &[]);
         // LUN 1.
         bytes[9] = 1;
-        // Nothing is referred to; a command expects no data.
+        // The request refers to no task; a command expects no data.
         bytes[20..24].fill(if opcode == TASK_REQUEST { 0xff } else { 0 });
         bytes[24..28].copy_from_slice(&self.command_number.to_be_bytes());
         self.command_number += u32::from(opcode == COMMAND);

@@ -1,5 +1,5 @@
-//! Texts of others: names that a portal lists, files, jobs and results that somebody else made.
-//! None of their characters steers the terminal or forges a line.
+//! Third-party texts: names that a portal lists, files, jobs and results of other authors. No
+//! control character in them reaches the terminal, and none forges a line.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Whose time a latency is: a witness beside the device, the kernel's tracepoints of a loop device,
-//! holds the volume's share of the mean on a busy host.
+//! The host's share of a latency: a witness at the device, the kernel's tracepoints of a loop
+//! device, checks the volume's share of the mean on a busy host.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ const WORDS: u32 = 16 << 20;
 /// Major number of loop devices.
 const LOOP_MAJOR: u64 = 7;
 
-/// A trace of one device's I/Os, of its own instance of the kernel's tracing.
+/// A trace of one device's I/Os, in a separate instance of the kernel's tracing.
 struct Trace {
     mounted: Folder,
     instance: PathBuf,
@@ -94,7 +94,7 @@ fn holds(drumfire: &Drumfire, device: &str, trace: &Trace, sectors: &str, args: 
     let end = seen.iter().map(|(_, at)| *at).fold(0.0, f64::max);
     let window: Vec<f64> = seen.iter().filter(|(_, at)| end - at <= 2.0).map(|(s, _)| *s).collect();
     let ios = result["totals"]["ios"].as_f64().unwrap();
-    // The witness sees what was in flight, and the reads of H02 and H25, too.
+    // The witness also sees I/Os in flight, and the reads of H02 and H25.
     let more = window.len() as f64 / ios;
     assert!((0.93..1.3).contains(&more), "{args}: {ios} I/Os, {} seen", window.len());
     let latency = &result["totals"]["latency_ns"];

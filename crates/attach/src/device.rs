@@ -117,7 +117,8 @@ fn serve(
     Ok(())
 }
 
-/// A CPU for each queue, of those to serve on: one whose requests use that queue, if possible.
+/// Returns a CPU for each queue, from the given cores: one whose requests use that queue, if
+/// possible.
 fn place(queues: &[Vec<usize>], cores: &[usize]) -> Vec<Option<usize>> {
     let mut free = cores.to_vec();
     let mut take = |fits: &dyn Fn(&usize) -> bool| {

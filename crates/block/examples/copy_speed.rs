@@ -53,7 +53,7 @@ const WAYS: &[(&str, Way)] = &[
 ];
 
 fn ahead(memory: &Memory, places: &[u64], len: usize, own: &mut Own, past_cache: bool) {
-    // As much as fits one buffer, as in an outbox.
+    // As many pieces as fit one buffer, as in an outbox.
     let room = own.buf.len() / len;
     for places in places.chunks(room) {
         for (index, place) in places.iter().enumerate() {

@@ -5,9 +5,9 @@ use crate::{Buf, Pool};
 /// The buffers that one connection holds of a [`Pool`]. Each buffer remembers its account,
 /// whichever path it returns by.
 ///
-/// A fair account may hold a share of the free memory. However much all others hold, each account
-/// gets what it is [promised](Account::PROMISED_BYTES): one medium and one small buffer for data,
-/// and small ones for rows of a chain.
+/// A fair account may hold a share of the free memory. Regardless of all others, each account gets
+/// its [promised](Account::PROMISED_BYTES) buffers: one medium and one small buffer for data, and
+/// small ones for rows of a chain.
 #[derive(Debug)]
 pub struct Account {
     pool: Pool,
@@ -40,7 +40,7 @@ struct Entry {
     send_bytes: usize,
     /// Further small data buffers promised.
     more: u32,
-    /// Buffers held of each promised kind.
+    /// Buffers lent of each promised kind.
     counts: [u32; KINDS],
     open: bool,
     fair: bool,
@@ -55,7 +55,7 @@ const KINDS: usize = 3;
 const ROWS: usize = 2;
 const PREPAID_ROWS: u32 = 2;
 
-/// Flags of a lender, beside its account number.
+/// Flags of a lender, in addition to its account number.
 const BEYOND: u32 = 1 << 31;
 const ROW: u32 = 1 << 30;
 const SEND: u32 = 1 << 29;
@@ -98,21 +98,21 @@ impl Account {
         self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Receive)
     }
 
-    /// The same for data to be sent.
+    /// Takes a buffer for data to send.
     #[inline]
     pub fn take_to_send(&self, len_bytes: usize) -> Option<Buf> {
         self.pool.0.borrow_mut().take(self.index, len_bytes, Claim::Send)
     }
 
-    /// The same, but of another size if that is not available and the account has no other buffer
-    /// to go on with.
+    /// Takes a buffer for received data, of another size if none of this size is available and the
+    /// account has no other buffer to continue with.
     #[inline]
     pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
         self.take(len_bytes).or_else(|| self.take_what_is_promised())
     }
 
-    /// The same for unsolicited data, which cannot wait. An account limited elsewhere gets a buffer
-    /// beyond the stock if all are lent.
+    /// Takes a buffer for unsolicited data, which cannot wait. An account limited elsewhere gets a
+    /// buffer beyond the stock if all are lent.
     #[inline]
     pub fn take_unsolicited(&self, len_bytes: usize) -> Option<Buf> {
         self.take_part(len_bytes).or_else(|| self.take_beyond(len_bytes))
@@ -151,8 +151,8 @@ impl Account {
         self.pool.0.borrow_mut().has_rows(self.index, large, small)
     }
 
-    /// Whether it holds less than promised, so that it has no buffer whose return it could wait
-    /// for.
+    /// Returns whether the account holds less than promised, so that it has no buffer whose return
+    /// it could wait for.
     pub fn is_in_need(&self) -> bool {
         let stock = self.pool.0.borrow();
         let held = stock.ledger.held_bytes(self.index);
@@ -187,7 +187,7 @@ impl Account {
         self.pool.0.borrow_mut().promise_more(self.index, count)
     }
 
-    /// Charges bytes held beside buffers, until the account is closed. False if they exceed its
+    /// Charges bytes other than buffers, until the account is closed. False if they exceed its
     /// share or the budget.
     pub fn charge(&self, bytes: u64) -> bool {
         let mut stock = self.pool.0.borrow_mut();
@@ -241,7 +241,7 @@ impl Ledger {
         })
     }
 
-    /// Bytes of rows held beyond those for its data.
+    /// Returns the bytes of rows beyond those for the account's data.
     pub(crate) fn excess_row_bytes(&self, account: u32) -> usize {
         let entry = &self.entries[account as usize];
         entry.held_bytes.saturating_sub(2 * entry.send_bytes)

@@ -1,4 +1,4 @@
-//! Records what a core does over time, in a ring of fixed length.
+//! Records a core's activity over time, in a ring of fixed length.
 
 use crate::Nanos;
 
@@ -31,9 +31,9 @@ pub enum Doing {
 /// A span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
-    /// Its beginning.
+    /// Start.
     pub start: Nanos,
-    /// Its end, not before that.
+    /// End, not before the start.
     pub end: Nanos,
     /// The activity.
     pub doing: Doing,

@@ -23,7 +23,7 @@ pub enum Backing {
     Unknown,
     /// Memory.
     Memory,
-    /// Nothing is stored.
+    /// Discards writes.
     Nothing,
     /// A store with injected faults, in a sentence.
     Faulty(String),
@@ -57,9 +57,9 @@ impl Backing {
         (description[..at].trim_end_matches([' ', ',']), Backing::parse(&description[at..]))
     }
 
-    /// The backing that a product name of this project's targets tells, `DRUMFIRE EMULATED DRIVE`,
-    /// or the source of an attached file's mount, `drumfire-emulated`: nothing else shows through
-    /// initiators of the kernel and loop devices.
+    /// Returns the backing in a product name of this project's targets, `DRUMFIRE EMULATED DRIVE`,
+    /// or in the source of an attached file's mount, `drumfire-emulated`: initiators of the kernel
+    /// and loop devices show nothing else.
     pub fn of_product(product: &str) -> Option<Backing> {
         let upper = product.to_uppercase();
         let mut words = upper.split([' ', '-']);
@@ -97,7 +97,7 @@ impl Backing {
         cut(&line).to_owned()
     }
 
-    /// The sentence on what is emulated or injected; `None` for other stores.
+    /// Returns the description of the emulation or the injected faults; `None` for other stores.
     pub fn imitates(&self) -> Option<&str> {
         match self {
             Backing::Faulty(words) | Backing::Emulated(words) => Some(words),
@@ -105,8 +105,8 @@ impl Backing {
         }
     }
 
-    /// The backing of a volume whose parts are this and another one: that of the part that says
-    /// less of a medium.
+    /// Returns the backing of a volume that consists of this and another part: that of the part
+    /// which is less of a medium.
     #[must_use]
     pub fn with(self, other: Backing) -> Backing {
         let (worse, other) = if other.rank() > self.rank() { (other, self) } else { (self, other) };

@@ -12,7 +12,7 @@ use crate::plant::{Plant, planted};
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Sums>);
 
-/// A cache line of its own: all cores read it, and only steps write it.
+/// A separate cache line: all cores read it, and only steps of [`Budget::STEP_BYTES`] write it.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Sums {

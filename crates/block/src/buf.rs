@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::pages::Pages;
 
-/// The most that direct I/O asks for; also the page size.
+/// Maximum alignment that direct I/O needs; also the page size.
 const ALIGN: usize = 4096;
 
 /// One mapping cut into equal buffers, each handed out once by [`Arena::cut`].
@@ -38,7 +38,7 @@ impl Arena {
 /// stored one by one and loaded in pairs miss store forwarding.
 pub struct Buf(Box<Part>);
 
-/// Its part of a mapping.
+/// Part of a mapping.
 struct Part {
     ptr: NonNull<u8>,
     len: u32,
@@ -59,7 +59,7 @@ unsafe impl Send for Buf {}
 unsafe impl Sync for Buf {}
 
 impl Buf {
-    /// A buffer of its own.
+    /// Allocates a buffer with a separate mapping.
     pub fn new(len_bytes: usize) -> io::Result<Buf> {
         Ok(Arena::cut(1, len_bytes)?.remove(0))
     }
@@ -116,8 +116,9 @@ impl ArenaHold {
 }
 
 impl Buf {
-    /// Its first byte, for the kernel to write or read. Unlike a slice's pointer it may be written
-    /// through while the buffer is borrowed; the caller ensures that no slice is in use meanwhile.
+    /// Returns the address of the first byte, for the kernel to write or read. Unlike a slice's
+    /// pointer it may be written through while the buffer is borrowed; the caller ensures that no
+    /// slice is in use meanwhile.
     #[inline]
     pub fn address(&self) -> NonNull<u8> {
         self.0.ptr

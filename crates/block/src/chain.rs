@@ -112,15 +112,15 @@ impl Chain {
         }
     }
 
-    /// The same for a chain that was sent whole. A chain with ring buffers stays unchanged: the
-    /// ring's owner must return them in order.
+    /// Returns the buffers of a chain that was sent whole. A chain with ring buffers stays
+    /// unchanged: the ring's owner must return them in order.
     pub fn recycle_sent(&mut self, pool: &Pool) {
         if !self.pieces.iter().any(|piece| matches!(piece, Piece::Lent(_))) {
             self.recycle(pool);
         }
     }
 
-    /// The same if the ring, if any, is gone.
+    /// Returns the buffers of a chain whose ring, if any, is gone.
     pub fn recycle(&mut self, pool: &Pool) {
         self.recycle_with(pool, drop);
     }

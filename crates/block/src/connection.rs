@@ -8,7 +8,7 @@ use crate::Nanos;
 /// All zero for a lane without one. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Connections lost: reset or closed by the peer, or given up after a time-out of ours.
+    /// Connections lost: reset or closed by the peer, or given up after our time-out.
     pub lost: u64,
     /// Successful reconnections.
     pub reconnects: u64,

@@ -19,8 +19,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// A writable volume of `bytes`, rounded down to whole blocks of `block_bytes`, without a
-    /// volatile cache, whose trimmed blocks read as zeroes.
+    /// Returns a writable volume of `bytes`, rounded down to whole blocks of `block_bytes`, without
+    /// a volatile cache, whose trimmed blocks read as zeroes.
     pub fn new(bytes: u64, block_bytes: u32) -> Geometry {
         let device = block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes);
         assert!(device || block_bytes == 1);

@@ -1,4 +1,4 @@
-//! One I/O: an [`Io`] goes into a lane, a [`Done`] comes back.
+//! One I/O: an [`Io`] goes into a lane, a [`Done`] is returned.
 
 use crate::Buf;
 
@@ -75,7 +75,7 @@ const ENDS: u32 = 0xfa18;
 const RESETS: u32 = 0xfa19;
 
 impl Cause {
-    /// Nothing beyond the fault.
+    /// No detail beyond the fault.
     pub const NONE: Cause = Cause(0);
 
     /// On a network connection, closes it instead of completing the I/O, or resets it. `number` is
@@ -112,7 +112,7 @@ pub enum Fault {
     Disconnected,
     /// The I/O was aborted on request.
     Aborted,
-    /// It timed out: whether it was executed is unknown.
+    /// The I/O timed out: whether it was executed is unknown.
     Unanswered,
 }
 

@@ -21,13 +21,13 @@ pub struct Memories {
     rests: u32,
 }
 
-/// This many stay and are searched: their pointers fill a cache line.
+/// Number of memories that stay referenced and are searched: their pointers fill a cache line.
 const KEEP: usize = 8;
 /// Entries unused for this many rests are dropped.
 const RESTS: u32 = 1024;
 
 impl Memories {
-    /// Empty.
+    /// Returns an empty list.
     pub fn new() -> Memories {
         Memories::default()
     }

@@ -33,7 +33,8 @@ struct Copy<'a> {
 }
 
 impl<'a> Landing<'a> {
-    /// An empty queue. `memories` is what the last [`finish`](Self::finish) returned, or none.
+    /// Returns an empty queue. `memories` is the value of the last [`finish`](Self::finish), or
+    /// empty.
     #[inline]
     pub fn new(memories: Memories) -> Landing<'a> {
         let none = Copy { from: &[], memory: 0, offset: 0 };

@@ -9,8 +9,8 @@ use crate::{Cause, Connection, Done, Fault, Geometry, Immediate, Io, Nanos, Zone
 /// A lane never blocks and reads no clock. Its calls take a whole batch, which amortizes the
 /// virtual call. Every [`Io`] taken gets exactly one [`Done`].
 ///
-/// Its owner calls [`poll`](Self::poll), then [`submit`](Self::submit) with new I/Os, or an empty
-/// queue, because the lane sends its own PDUs then, too; [`wake`](Self::wake) tells how long the
+/// The owner calls [`poll`](Self::poll), then [`submit`](Self::submit) with new I/Os or an empty
+/// queue, because the lane also sends its PDUs there; [`wake`](Self::wake) returns how long the
 /// owner may wait.
 pub trait Lane {
     /// The geometry of the volume.
@@ -22,17 +22,17 @@ pub trait Lane {
     /// Appends completions.
     fn poll(&mut self, now: Nanos, done: &mut Vec<Done>);
 
-    /// When the lane needs a poll without an event: a timer, or a past time if completions are
-    /// ready, or a submit is to send what a poll queued. `None` if only an event can bring news.
+    /// Returns when the lane needs a poll without an event: a timer, or a past time if completions
+    /// are ready, or a submit must send data that a poll queued. `None` if only events matter.
     fn wake(&self) -> Option<Nanos>;
 
-    /// The only lane below, of one that delays or fails its I/Os; what this lane does not say
-    /// itself, that one says.
+    /// Returns the only inner lane, of a lane that delays or fails its I/Os; it provides the
+    /// answers that this lane does not override.
     fn inner(&self) -> Option<&dyn Lane> {
         None
     }
 
-    /// Number of the core's only socket whose events concern this lane, beside
+    /// Returns the number of the core's only socket whose events concern this lane, apart from
     /// [`wake`](Self::wake). `None` if any event may.
     fn socket(&self) -> Option<u32> {
         None
@@ -53,8 +53,9 @@ pub trait Lane {
         None
     }
 
-    /// Whether it is ready for I/Os. Until then its owner polls it and submits nothing, as wake and
-    /// events ask for; if the opening failed, it is [`broken`](Self::broken).
+    /// Returns whether the lane is ready for I/Os. Until then its owner polls it, according to wake
+    /// and events, and submits nothing; if the opening failed, the lane is
+    /// [`broken`](Self::broken).
     fn is_open(&self) -> bool {
         self.inner().is_none_or(Lane::is_open)
     }
@@ -70,37 +71,38 @@ pub trait Lane {
         self.inner()?.words_of(cause)
     }
 
-    /// Connection counters up to `now`, for a lane that reconnects or could. A lane around others
-    /// passes on theirs, or their sum.
+    /// Returns the connection counters up to `now`, for a lane that reconnects or could. A lane
+    /// around others returns their counters, or their sum.
     fn connection(&self, now: Nanos) -> Connection {
         self.inner().map_or_else(Connection::default, |lane| lane.connection(now))
     }
 
-    /// Until when changes that were sent on lost connections of the volume, and never answered, may
-    /// still be executed; `None` if there are none. A lane holds later changes of the same places
-    /// back until then. A lane around others says the latest of theirs.
+    /// Returns until when changes that were sent on lost connections of the volume, and never
+    /// answered, may still be executed; `None` if there are none. Until then a lane delays later
+    /// changes of the same blocks. A lane around others returns the latest of their times.
     fn in_doubt_until(&self) -> Option<Nanos> {
         self.inner()?.in_doubt_until()
     }
 
-    /// How often changes of the volume have come to be in doubt so far. Whoever compares it with an
-    /// earlier count learns of doubts that were over before a look at
-    /// [`in_doubt_until`](Self::in_doubt_until). A lane around others says the sum of theirs.
+    /// Returns how often changes of the volume have come to be in doubt so far. A caller that
+    /// compares the count with an earlier one also learns of doubts that ended before a call of
+    /// [`in_doubt_until`](Self::in_doubt_until). A lane around others returns the sum of their
+    /// counts.
     fn doubts(&self) -> u64 {
         self.inner().map_or(0, Lane::doubts)
     }
 
-    /// The owner makes good what the volume may have lost until now of acknowledged changes that no
-    /// flush has covered, or tells it: flushes of the volume need not fail because of it. Whether
-    /// there was anything. If this lane [looks](Self::looks), the owner has seen what the volume
-    /// holds: lanes that are opened later break if they meet another running server than this one,
-    /// as far as servers say which they are.
+    /// Declares that the owner has restored or reported acknowledged, unflushed changes that the
+    /// volume may have lost until now: flushes of the volume need not fail for them. Returns
+    /// whether there were any. If this lane [looks](Self::looks), the owner has seen the content of
+    /// the volume: lanes that are opened later break if they meet another running server than this
+    /// lane, as far as servers identify themselves.
     fn forget_losses(&self) -> bool {
         self.inner().is_some_and(Lane::forget_losses)
     }
 
-    /// The owner is going to look through this lane, which is not open yet, at what the volume
-    /// holds: whichever server it meets is the right one.
+    /// Announces that the owner will inspect the volume's content through this lane, which is not
+    /// open yet: any server is the right one.
     fn looks(&self) {
         if let Some(inner) = self.inner() {
             inner.looks();
@@ -132,9 +134,9 @@ pub trait Lane {
 /// How often a lane without I/Os is polled: targets wait some seconds for an answer to their pings.
 const LOOK: Nanos = Nanos::from_secs(1);
 
-/// When a lane without I/Os is to be polled by an owner of many, who polls only busy ones in each
-/// turn: at once if it is due, else within a second if it has timers at all. Not at the timers
-/// themselves, which may be those of others: of an emulated drive that other cores use.
+/// Returns when to poll a lane without I/Os, for an owner of many lanes that polls only busy ones
+/// in each turn: at once if it is due, else within a second if it has timers at all. Not at the
+/// timers themselves, which may belong to others: to an emulated drive that other cores use.
 pub fn idle_look(lane: &dyn Lane, now: Nanos) -> Option<Nanos> {
     lane.wake().map(|wake| if wake <= now { now } else { now + LOOK })
 }

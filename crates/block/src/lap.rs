@@ -12,13 +12,13 @@ use crate::pages::Pages;
 /// A copying send writes into kernel pages that the receiver has just read, and on loopback the
 /// receiver is another core: getting these lines back costs 450 ns for 4 KiB, or 1800 ns between
 /// cores without a shared cache. A zero-copy send saves that, but its bytes must not change until
-/// the peer has *read* them, which TCP never tells. The protocol does: a response to the data, or
-/// its acknowledgement, proves it. So each sent buffer waits here for its stamp to be acknowledged
-/// while the ring moves on; the ring's length also keeps the next buffer out of the other core's
-/// cache.
+/// the peer has *read* them, which TCP never reports. The protocol does: a response to the data, or
+/// its acknowledgement, proves it. So each sent buffer waits here for the acknowledgement of its
+/// stamp while the ring moves on; the ring's length also keeps the next buffer out of the other
+/// core's cache.
 ///
 /// The memory belongs to one connection and is unmapped with it. A peer that acknowledges unread
-/// data gets its own later bytes instead, nobody else's.
+/// data gets later bytes of its own connection instead, not those of another peer.
 #[derive(Debug)]
 pub struct Lap {
     pages: Arc<Pages>,

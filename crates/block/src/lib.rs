@@ -1,7 +1,7 @@
 //! The vocabulary of block I/O, shared by all other crates.
 //!
-//! A [`Lane`] is one core's queue to a volume. An [`Io`] goes in with its buffer, and exactly one
-//! [`Done`] comes back with it. Nothing here does I/O, reads a clock or knows a protocol.
+//! A [`Lane`] is one core's queue to a volume. An [`Io`] goes in with its buffer, and is returned
+//! as exactly one [`Done`]. This crate does no I/O, reads no clock and has no protocols.
 
 mod account;
 mod activity;

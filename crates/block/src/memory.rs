@@ -54,8 +54,8 @@ impl Memory {
         Ahead(self.pages.base().as_ptr().wrapping_add(offset as usize))
     }
 
-    /// Copies `to.len()` bytes at `offset` out, and meanwhile prefetches the lines at `next`, the
-    /// target of the next I/O. Panics if the range lies outside.
+    /// Copies `to.len()` bytes at `offset` out, and prefetches the lines at `next`, the target of
+    /// the next I/O. Panics if the range is out of bounds.
     #[inline]
     pub fn read_ahead(&self, offset: u64, to: &mut [u8], next: Ahead) {
         let from = self.at(offset, to.len()).cast_const();
@@ -64,8 +64,8 @@ impl Memory {
         unsafe { copy::copy_out_ahead(from, to.as_mut_ptr(), to.len(), next) }
     }
 
-    /// Copies `from` in at `offset`, and meanwhile prefetches the lines at `next`, the target of
-    /// the next I/O. Panics if the range lies outside.
+    /// Copies `from` in at `offset`, and prefetches the lines at `next`, the target of the next
+    /// I/O. Panics if the range is out of bounds.
     #[inline]
     pub fn write_ahead(&self, offset: u64, from: &[u8], next: Ahead) {
         let to = self.at(offset, from.len());
@@ -74,8 +74,8 @@ impl Memory {
         unsafe { copy::copy_in_ahead(from.as_ptr(), to, from.len(), next) }
     }
 
-    /// The same with non-temporal stores: no lines are fetched only to be overwritten. Other cores
-    /// see them after [`end_stream`](copy::end_stream).
+    /// Writes with non-temporal stores: no lines are fetched only to be overwritten. Other cores
+    /// see the stores after [`end_stream`](copy::end_stream).
     pub(crate) fn write_past_cache(&self, offset: u64, from: &[u8]) {
         let to = self.at(offset, from.len());
         // SAFETY: as in `write`; a hint may be any address.
@@ -119,7 +119,8 @@ impl Memory {
         self.zero(given.end as u64, end - given.end as u64);
     }
 
-    /// Address of a range, for the kernel to send from. Panics if it lies outside.
+    /// Returns the address of a range, for the kernel to send from. Panics if the range is out of
+    /// bounds.
     ///
     /// The caller must keep this `Memory` alive with it.
     pub fn at(&self, offset: u64, len_bytes: usize) -> *mut u8 {

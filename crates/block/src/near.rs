@@ -1,8 +1,8 @@
 //! Typing mistakes: the known word that an unknown one was meant to be.
 //!
-//! Whoever refuses a word of the user's asks here, so that the message names the right one.
+//! Code that refuses a user's word calls this, so that the message has the right word.
 
-/// Longest word that is compared: nobody mistypes one that is longer than all known ones.
+/// Longest word that is compared; a longer one is no typing mistake of a known word.
 const LETTERS_MAX: usize = 64;
 
 /// The known word that is fewest typing mistakes away from `word`, and of several the first by the

@@ -158,7 +158,7 @@ mod miri {
     }
 
     /// # Safety
-    /// As for the kernel's.
+    /// Same as for `unmap` of the kernel's mappings.
     pub(super) unsafe fn unmap(base: NonNull<u8>, len: usize) {
         // SAFETY: the caller's promise.
         unsafe { dealloc(base.as_ptr(), layout(len)) };

@@ -8,12 +8,11 @@
 pub enum Plant {
     /// Only the first and the last of the units with I/Os in flight are polled.
     PollFirstAndLast,
-    /// Units are submitted to before they are polled: what a poll queues to be sent waits.
+    /// Units are submitted to before they are polled: output that a poll queues waits.
     SubmitFirst,
     /// Units without I/Os in flight are not polled.
     ForgetIdle,
-    /// Of the sockets that wait for a receive buffer, the first and the last are served again and
-    /// again.
+    /// The first and the last of the sockets that wait for a receive buffer are served repeatedly.
     RefillLastFirst,
     /// A core blocks in its loop until a volume's login is complete.
     OpenInLoop,
@@ -27,7 +26,7 @@ pub enum Plant {
     ServeWhole,
     /// A server never returns memory.
     KeepMemory,
-    /// A lane that lost its connection is kept for ever.
+    /// A lane that lost its connection is never dropped.
     KeepBroken,
     /// The memory of connections is not limited.
     HoldAll,
@@ -68,7 +67,7 @@ pub enum Plant {
     CleanUnflushed,
     /// The resync copies regions without claiming them.
     CopyUnclaimed,
-    /// A returning leg is not sent what it missed.
+    /// A returning leg does not get the writes that it missed.
     JoinUnmapped,
     /// A returning leg is recorded as in before the copied data is flushed.
     JoinUnflushed,
@@ -86,7 +85,7 @@ pub enum Plant {
     JoinWithoutFence,
     /// A lost connection forgets that acknowledged writes were not flushed.
     ReviveSilently,
-    /// Each lane tells what was lost, also if another one has.
+    /// Each lane reports a loss, even if another lane has reported it.
     TellOnEachLane,
     /// Writes that a connection may have lost count as reported, if a flush of another connection
     /// has failed since it was opened.
@@ -105,13 +104,13 @@ pub enum Plant {
     WaitForEver,
     /// Data are shown before this opening of an array is recorded on its legs.
     ShowUnrecorded,
-    /// The last leg is used again without a look at what it holds.
+    /// The last leg is used again without a check of its content.
     ReviveUnseen,
     /// When the last leg is there again, the array itself stays without a connection to it.
     ReviveForClients,
-    /// A check compares what is being written.
+    /// A check compares regions that are being written.
     CheckUnclaimed,
-    /// A leg may reconnect by itself if it is deep inside another volume.
+    /// A leg may reconnect on its own if it is deep inside another volume.
     NestReconnect,
 }
 

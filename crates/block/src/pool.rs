@@ -22,7 +22,7 @@ pub(crate) struct Stock {
     shelves: [Shelf; SIZES],
     pub(crate) ledger: Ledger,
     budget: Budget,
-    /// Charged bytes that are no buffers of ours, and what the budget covers of them.
+    /// Charged bytes other than our buffers, and the part that the budget covers.
     charged_bytes: u64,
     charge_covered_bytes: u64,
     next_review: Nanos,
@@ -98,7 +98,7 @@ impl Pool {
     /// Takes a buffer of at least `len_bytes`; `None` if all are lent, if the budget or the kernel
     /// has no memory, or for more than [`LARGE_BYTES`](Self::LARGE_BYTES).
     ///
-    /// Its old content is not cleared.
+    /// The buffer's old content is not cleared.
     pub fn take(&self, len_bytes: usize) -> Option<Buf> {
         self.0.borrow_mut().take(Ledger::CORE, len_bytes, Claim::Receive)
     }
@@ -135,9 +135,9 @@ impl Pool {
         Account::new(self.clone(), index)
     }
 
-    /// An account of a peer, with a fair share; it gets less than
-    /// [`PROMISED_BYTES`](Account::PROMISED_BYTES) only by what it holds itself. `fixed_bytes` is
-    /// its cost beside buffers. `None` if the budget has no room for it.
+    /// Opens an account of a peer, with a fair share; it can always hold
+    /// [`PROMISED_BYTES`](Account::PROMISED_BYTES). `fixed_bytes` is its cost without buffers.
+    /// `None` if the budget has no room for it.
     pub fn fair_account(&self, fixed_bytes: u64) -> Option<Account> {
         let index = self.0.borrow_mut().open_fair(fixed_bytes)?;
         Some(Account::new(self.clone(), index))
@@ -216,8 +216,8 @@ impl Stock {
         !self.ledger.is_fair(account) || self.is_within_share(account, bytes, Claim::Receive)
     }
 
-    /// Whether an account may hold this many more large and small rows, and they are available;
-    /// takes what they need from the budget.
+    /// Returns whether an account may hold this many more large and small rows, and they are
+    /// available; takes the memory from the budget.
     pub(crate) fn has_rows(&mut self, account: u32, large: usize, small: usize) -> bool {
         if !self.ledger.is_fair(account) {
             return true;
@@ -256,7 +256,7 @@ impl Stock {
         self.free_bytes() / SHARE
     }
 
-    /// Memory neither lent nor promised, and what is left of the budget.
+    /// Returns the memory neither lent nor promised, plus the rest of the budget.
     fn free_bytes(&self) -> u64 {
         let shelves = self.shelves.iter().map(|shelf| (shelf.room() * shelf.len_bytes) as u64);
         self.budget.shared_left_bytes().saturating_add(shelves.sum())
@@ -352,7 +352,8 @@ impl Stock {
         }
         let count = |shelf: &Shelf| shelf.made + shelf.covered + shelf.lent();
         let buffers = self.shelves.iter().map(count).sum();
-        // Even before the next review is due: a caller told to stop may never call again.
+        // This also applies before the next review is due: after a false result the caller may
+        // never call again.
         if std::mem::replace(&mut self.reviewed_buffers, buffers) != buffers {
             self.quiet_reviews = 0;
         }
@@ -422,7 +423,7 @@ impl Shelf {
         Some(())
     }
 
-    /// Whether more is free than is kept for the next connection.
+    /// Returns whether more buffers are free than are reserved for the next connection.
     fn has_spare(&self) -> bool {
         self.free.len() >= 2 * self.step() || self.room() >= 2 * self.step()
     }
@@ -467,7 +468,7 @@ impl Shelf {
             }
         }
         self.made -= before - self.free.len();
-        // No longer than what may still return to it.
+        // The list is no longer than the number of buffers that may return to it.
         self.free.shrink_to(self.made.max(self.step()));
     }
 }

@@ -1,10 +1,10 @@
-//! Text for a terminal, with parts from outside: names and addresses that a peer sends, words of
+//! Text for a terminal, with parts from outside: names and addresses that a peer sends, messages of
 //! the kernel, file names, contents of documents.
 //!
-//! Such parts may hold characters that steer a terminal (escape sequences), forge lines or turn the
-//! direction of what follows. A [`Text`] takes no such character but the line feed that ends a
-//! line; the printing functions of the program take nothing else. Documents and files keep the
-//! bytes.
+//! Such parts may contain characters that control a terminal (escape sequences), forge lines or
+//! change the direction of the text that follows. A [`Text`] accepts no such character except the
+//! line feed that ends a line; the printing functions of the program accept nothing else. Documents
+//! and files have the original bytes.
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
@@ -40,8 +40,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 }
 
 /// Lines of text for a terminal. They are written by `writeln!`, a call for each line, and parts of
-/// lines by `write!`, which has to end with a word of the program's own: a line feed anywhere but
-/// at the end of a call is none of ours.
+/// lines by `write!`, which has to end with a word of the program: a line feed anywhere except at
+/// the end of a call is from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text(String);
 

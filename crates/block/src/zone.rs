@@ -3,24 +3,24 @@
 /// A zone; units are bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// Its start.
+    /// Start.
     pub start: u64,
     /// Distance to the next zone.
     pub bytes: u64,
-    /// Its writable capacity.
+    /// Writable capacity.
     pub capacity: u64,
     /// Distance from its start to the write pointer.
     pub written: u64,
-    /// It must be written at the write pointer; otherwise anywhere.
+    /// Whether the zone must be written at the write pointer; otherwise anywhere.
     pub sequential: bool,
-    /// It is open.
+    /// Whether the zone is open.
     pub open: bool,
-    /// It is neither offline nor read-only.
+    /// Whether the zone is neither offline nor read-only.
     pub usable: bool,
 }
 
 impl Zones {
-    /// Zones of a length and a capacity on what has none: nothing is written yet.
+    /// Returns emulated zones of a length and a capacity for a volume without zones: all are empty.
     pub fn emulated(bytes: u64, zone_bytes: u64, capacity: u64) -> Zones {
         let zone = |number: u64| Zone {
             start: number * zone_bytes,

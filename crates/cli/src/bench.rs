@@ -39,7 +39,7 @@ pub struct Allowed {
     pub cores: Vec<usize>,
     /// Volumes that hold data and may be overwritten.
     pub destroy: Vec<String>,
-    /// Nothing may be written at all.
+    /// Whether all writes are refused.
     pub only_looks: bool,
 }
 

@@ -149,7 +149,7 @@ fn write(check: &Check, out: &mut Text) -> fmt::Result {
         Verdict::Warn => "WARN",
         Verdict::Fail => "FAIL",
         Verdict::Unknown => "unknown",
-        // Nothing to report.
+        // No line for a check that does not apply.
         Verdict::DoesNotApply => return Ok(()),
     };
     writeln!(out, "{code} {verdict:<7} {name}: {evidence}")?;

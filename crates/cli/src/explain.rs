@@ -1,4 +1,4 @@
-//! `drumfire explain`: what a job file would run, and the parts of the file that it cannot run as
+//! `drumfire explain`: the work of a job file, and the parts of the file that it cannot run as
 //! written.
 
 use anyhow::{Context, Result};

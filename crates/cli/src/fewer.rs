@@ -40,7 +40,7 @@ fn measure(result: &RunResult, run: &Prepared, engine: &Engine) -> Result<Option
     let half = all[..all.len().div_ceil(2)].to_vec();
     let cores = half.len() as u32;
     let mut rates = Vec::new();
-    // Both runs follow each other within seconds, so other programs disturb them alike.
+    // The runs follow each other within seconds, so other programs disturb both alike.
     for cores in [half, all] {
         let measured = engine.run(load::on_cores(run, cores), &mut report::Silent)?;
         if measured.partial.is_some() {

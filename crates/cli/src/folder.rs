@@ -35,9 +35,9 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder at the user's path, or one of its own named after `name` and the time.
-    /// The folder is used exclusively; one with a result is accepted only to `replace` that result,
-    /// by a [`Successor`].
+    /// Creates the folder at the user's path, or a new one named after the time and `name`. The
+    /// folder is used exclusively; one with a result is accepted only to `replace` that result, by
+    /// a [`Successor`].
     pub fn new(out: Option<&Path>, name: &str, replace: bool) -> Result<Folder> {
         let Some(path) = out else {
             let time = jiff::Zoned::now().strftime("%Y-%m-%dT%H-%M-%S").to_string();

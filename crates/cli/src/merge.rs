@@ -98,7 +98,8 @@ fn write(folder: &Path, result: &RunResult) -> Result<()> {
     folder::render(folder, &light(result))
 }
 
-/// What the table shows: histograms of a thousand hosts are most of a result.
+/// Returns the part of a result that the table shows: histograms of a thousand hosts are most of a
+/// result.
 fn light(result: &RunResult) -> RunResult {
     let few = |worker: &WorkerResult| WorkerResult {
         name: worker.name.clone(),

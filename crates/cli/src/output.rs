@@ -1,8 +1,8 @@
 //! Output of the program. A reader may close the pipe early, as `head` does: this is no error, and
 //! neither a run nor a target ends.
 //!
-//! Nothing from outside reaches a terminal as it is: [`print`] takes a [`Text`], [`painted`] a
-//! [`Painted`], and neither of them holds a character that steers one. [`note`] prints one line.
+//! No outside text reaches a terminal unchanged: [`print`] takes a [`Text`], [`painted`] a
+//! [`Painted`], and neither type has control characters from outside. [`note`] prints one line.
 //! Documents are printed so that a parser gets every byte ([`document`]); files in the formats of
 //! other programs ([`file`]) keep their bytes unless they go to a terminal.
 

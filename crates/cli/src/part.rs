@@ -19,7 +19,7 @@ use crate::{folder, output, show, typed};
 const SECOND_NS: u64 = 1_000_000_000;
 /// Furthest start: a time in milliseconds instead of seconds is further ahead.
 const AHEAD_MAX_S: f64 = 30.0 * 86_400.0;
-/// Beginning after the planned instant that is told as a mistake of the plan, in nanoseconds.
+/// Delay after the planned instant from which on it is reported, in nanoseconds.
 const LATE_NS: i64 = 10_000_000;
 
 /// Flags of a run that is one of several hosts'.
@@ -110,7 +110,7 @@ fn figure_s(seconds: f64) -> String {
     report::span(seconds * 1e9)
 }
 
-/// What a shared run needs while it runs.
+/// State of a shared run.
 #[derive(Clone, Debug)]
 pub struct Signed {
     host: String,
@@ -135,7 +135,7 @@ impl Part {
         Ok(Some(Signed { host, base_seed, file: self.part.clone(), start: self.start_at }))
     }
 
-    /// Refuses the flags beside `what`, which has no measured window of its own.
+    /// Refuses the flags for `what`, which has no separate measured window.
     pub fn refuse(&self, what: &str) -> Result<(), UsageError> {
         if self.start_at.is_none() && self.part.is_none() {
             return Ok(());
@@ -178,12 +178,12 @@ impl Part {
 }
 
 impl Signed {
-    /// What the engine must know.
+    /// Returns the settings for the engine.
     pub fn shared(&self) -> Shared {
         Shared { start_ns: self.start.map(|start| start.unix_ns) }
     }
 
-    /// Tells what the run waits for.
+    /// Prints the instant that the run waits for.
     pub fn announce(&self) {
         if let Some(start) = self.start {
             let left_s = start.unix_ns.saturating_sub(os::wall::now_ns()) as f64 / 1e9;

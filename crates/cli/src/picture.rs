@@ -46,7 +46,7 @@ mod drawn {
                        --as svg";
             return Err(UsageError(why.to_owned()).into());
         };
-        // Where none of the usual fonts is, words are in one that is.
+        // Text uses any available font if none of the usual fonts exists.
         fonts.set_sans_serif_family(any);
         let options = usvg::Options { fontdb: Arc::new(fonts), ..usvg::Options::default() };
         let tree = usvg::Tree::from_str(svg, &options).context("cannot read the drawing")?;

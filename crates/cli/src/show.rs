@@ -190,7 +190,7 @@ pub fn print_steps(results: &[RunResult]) -> Result<()> {
     output::document(&document)
 }
 
-/// This program.
+/// Returns name and version of this program.
 pub fn tool() -> Tool {
     Tool {
         name: "drumfire".to_owned(),

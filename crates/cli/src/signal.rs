@@ -293,7 +293,7 @@ mod test {
         assert_eq!(lasts(LOOK, false, true), 1_700);
         assert_eq!(lasts(LOOK, true, false), 1_700);
         assert_eq!(lasts(LOOK, true, true), 30_000);
-        // This thread lacks a CPU, too.
+        // This thread has no CPU, either.
         let late = Duration::from_millis(500);
         assert_eq!(lasts(late, true, false), 17_000);
         assert_eq!(lasts(late, false, false), 2_000);

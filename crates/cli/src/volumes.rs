@@ -1,4 +1,4 @@
-//! `drumfire volume`: arrays are made, shown, changed and checked.
+//! `drumfire volume`: creates, shows, changes and checks arrays.
 
 mod check;
 

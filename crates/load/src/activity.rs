@@ -1,4 +1,4 @@
-//! Records what the cores of a run do, for a while from the start of the measured window.
+//! Records the activity of the cores of a run for a limited time from the window's start.
 //!
 //! Each core has an [`Observer`], called once a turn, which enables recording on the core and its
 //! workers only while needed. Its memory is allocated before the run and does not grow: it keeps

@@ -1,6 +1,6 @@
-//! Which workers of a core to step in a turn.
+//! Selection of the workers of a core to step in a turn.
 //!
-//! Of a thousand sessions some dozen have events in a turn; checking all others would cost more
+//! Among a thousand sessions a few dozen have events in a turn; checking all others would cost more
 //! than the work itself.
 
 use block::{Doing, Nanos};
@@ -13,7 +13,7 @@ const FEW: usize = 16;
 /// No worker.
 const NOBODY: u32 = u32::MAX;
 
-/// What each worker of a core waits for.
+/// Events and times that each worker of a core waits for.
 pub(crate) struct Agenda {
     entries: Vec<Entry>,
     /// Worker of a lane's socket, by token.
@@ -24,7 +24,7 @@ pub(crate) struct Agenda {
 
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// The only socket whose events concern it.
+    /// The only socket whose events concern the worker.
     socket: Option<u32>,
     wake: Option<Nanos>,
     is_due: bool,

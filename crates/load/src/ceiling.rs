@@ -28,9 +28,9 @@ pub struct StandIn {
     pub uri: String,
     /// The group of its first worker: its volumes may be striped.
     pub group: usize,
-    /// Its geometry.
+    /// Geometry.
     pub geometry: Geometry,
-    /// It must store data, because reads are verified.
+    /// Whether the stand-in must store data, because reads are verified.
     pub keeps: bool,
 }
 

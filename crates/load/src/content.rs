@@ -16,8 +16,8 @@ const DUPLICATES: u64 = 64;
 pub struct FirstContent(Writer);
 
 impl FirstContent {
-    /// As the writes of a job; `seed` decides the random data, and files of other numbers get other
-    /// data.
+    /// Returns the content of a job's writes; `seed` decides the random data, and files of other
+    /// numbers get other data.
     pub fn new(content: &Content, seed: u64, number: u64) -> FirstContent {
         FirstContent(Writer::new(content, seed, number))
     }
@@ -31,9 +31,9 @@ impl FirstContent {
 
 /// Generates the content of one worker's writes.
 ///
-/// Buffers hold random bytes from the start. Each write is XORed with a key of its own, and each
+/// Buffers hold random bytes from the start. Each write is XORed with a different key, and each
 /// 512-byte unit gets a unique number: all blocks differ, and no byte pair repeats at a predictable
-/// place, in other writes either. So nothing can be compressed across I/Os, and few buffers serve
+/// place, not even in other writes. So nothing can be compressed across I/Os, and few buffers serve
 /// as well as many.
 #[derive(Debug)]
 pub(crate) struct Writer {

@@ -48,11 +48,11 @@ pub(crate) enum News {
     Open {
         /// The thread.
         thread: usize,
-        /// Its thread id, to read its CPU time.
+        /// Thread ID, to read the thread's CPU time.
         id: i32,
-        /// Its SQPOLL threads.
+        /// SQPOLL threads.
         pollers: Vec<i32>,
-        /// Wakes it.
+        /// Wakes the thread.
         waker: Waker,
     },
     /// A lane or the reactor could not be opened.
@@ -65,18 +65,18 @@ pub(crate) enum News {
 pub(crate) struct Seat {
     pub(crate) thread: usize,
     pub(crate) cpu: usize,
-    /// Its workers, as indices into the spec's.
+    /// Workers of the thread, as indices into the spec's.
     pub(crate) workers: Vec<usize>,
     /// The ledger of each worker's volume, if it is verified.
     pub(crate) ledgers: Vec<Option<Arc<Ledger>>>,
-    /// What ties each worker to others.
+    /// Ties of each worker to others.
     pub(crate) ties: Vec<Ties>,
     /// Record log of each worker, if its I/Os are logged.
     pub(crate) recorders: Vec<Option<Recorder>>,
     pub(crate) handover: Arc<Handover>,
-    /// Recording of its activity, if wanted.
+    /// Recording of the core's activity, if requested.
     pub(crate) recording: Option<Recording>,
-    /// A thread on this CPU with another loop, to run beside it.
+    /// Thread on this CPU with another loop, which this loop shares.
     pub(crate) shared: Option<SharedThread>,
     /// Time split between the two loops.
     pub(crate) shared_time: Arc<SharedTime>,
@@ -84,7 +84,7 @@ pub(crate) struct Seat {
 
 /// A running loop.
 pub(crate) enum Running {
-    /// On a thread of its own.
+    /// On a separate thread.
     Thread(JoinHandle<()>),
     /// On a thread with another loop; the channel closes when it ends.
     Beside(Receiver<()>),
@@ -99,7 +99,7 @@ impl Running {
         }
     }
 
-    /// Waits for its end. A panic has been reported by itself.
+    /// Waits for the loop's end. A panic is already reported.
     pub(crate) fn join(self) {
         match self {
             Running::Thread(thread) => drop(thread.join()),

@@ -46,7 +46,7 @@ fn number<'a>(
     place as u32
 }
 
-/// Whether two workers do the same at whatever time.
+/// Returns whether two workers do the same work, at any time.
 fn have_one_load(one: &WorkerSpec, other: &WorkerSpec) -> bool {
     // Usually all workers of a group of the job share one.
     Arc::ptr_eq(&one.workload, &other.workload) || one.workload == other.workload
@@ -58,7 +58,7 @@ fn are_alike(one: &WorkerSpec, other: &WorkerSpec) -> bool {
     when && have_one_load(one, other)
 }
 
-/// Whether a worker begins, or ends, at a time of its own.
+/// Returns whether a worker begins or ends at another time than the run.
 fn has_turn(worker: &WorkerSpec) -> bool {
     worker.shift.when != Default::default() || !worker.shift.after.is_empty()
 }
@@ -114,7 +114,7 @@ fn per_second(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// What a run plans to do in a second.
+/// Returns the planned work of a run per second.
 pub(crate) fn plan(spec: &RunSpec) -> Plan {
     match planned_iops(spec) {
         Some(iops) => Plan::Iops(iops),
@@ -136,7 +136,7 @@ fn planned_iops(spec: &RunSpec) -> Option<f64> {
         let work = &*worker.workload;
         let steered = work.think.is_some() || work.flow.is_some();
         let sized = matches!(work.pacing, Pacing::Ios { .. }) || work.access.lines.len() == 1;
-        // Flushes in between take places of what is planned.
+        // Flushes between the planned I/Os take their places.
         let plain = work.access.flush_every == 0 && work.access.trace.is_none();
         (whole && !ends(work, spec) && !steered && sized && plain).then_some(all)
     };
@@ -200,7 +200,7 @@ mod test {
         spec.workers[8].shift.when.delay_seconds = 1.0;
         let groups: Vec<_> = names(&spec).into_iter().map(|name| name.group).collect();
         let [none, own] = [None, Some(2)];
-        // Who begins later is held against those that begin with it.
+        // A worker that begins later is compared with those that begin with it.
         assert_eq!(groups, [Some(0), Some(0), Some(1), none, none, none, none, own, Some(3)]);
         let turns: Vec<bool> = names(&spec).into_iter().map(|name| name.has_turn).collect();
         assert_eq!(turns.iter().filter(|turn| **turn).count(), 1);

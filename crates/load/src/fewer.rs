@@ -6,13 +6,12 @@ use job::spec::{RunSpec, When, Workload};
 
 use crate::run::Prepared;
 
-/// Length of the window, and of the ramp before it, in seconds: as of a ceiling that nobody asked
-/// for.
+/// Length of the window, and of the ramp before it, in seconds: as for an unrequested ceiling.
 const SECONDS: (f64, f64) = (1.0, 0.25);
 
-/// Whether a run may be done again: it neither makes files nor fills what it finds, compares no
-/// data, replays no trace, searches no depth and waits for nobody. What it writes goes to places
-/// that it may write anyway, nobody keeps account of it, and it is not limited to some of it.
+/// Returns whether a run may be repeated: it creates and fills no files, verifies no data, replays
+/// no trace, searches no depth and waits for no other worker. Its writes go to places that it may
+/// overwrite, and it has no ledger and no limit of written data.
 pub fn may_repeat(run: &Prepared) -> bool {
     let is_plain = |workload: &Workload| {
         let access = &workload.access;

@@ -10,7 +10,7 @@ use crate::worker::Trouble;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Directive {
-    /// Lanes are opening; nobody starts before all are open.
+    /// Lanes are opening; no worker starts before all are open.
     Wait,
     /// Fill volumes for verification.
     Fill,
@@ -39,7 +39,7 @@ pub(crate) struct Handover {
     /// Instant at which the workers start without a command, by the clock of the cores; 0 without
     /// one.
     starts_at_ns: AtomicU64,
-    /// Incremented when the collector wants the intervals.
+    /// Incremented when the collector requests the intervals.
     epoch: AtomicU64,
     /// Workers that still fill their volume.
     filling: AtomicU32,
@@ -117,7 +117,7 @@ impl Handover {
         self.epoch.fetch_add(1, Ordering::Release);
     }
 
-    /// How often the collector has asked.
+    /// Returns the number of the collector's requests.
     pub(crate) fn asked(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -147,37 +147,38 @@ impl Handover {
     }
 
     /// Hands over a worker's trouble, if any, before its interval, so that the collector of the
-    /// latter finds the former. If the collector is late, the worker keeps it for the next time.
+    /// interval finds the trouble. If the collector is late, the worker hands it over next time.
     /// Called by the workers' thread only.
     pub(crate) fn put_trouble(&self, worker: usize, take: impl FnOnce() -> Option<Trouble>) {
         if !self.troubles.is_full()
             && let Some(trouble) = take()
         {
-            // There is room: this is the only producer.
+            // The queue has room: this is the only producer.
             let _ = self.troubles.push((worker, trouble));
         }
     }
 
-    /// Exchanges a worker's interval for an empty one. If the collector is late, the worker goes on
-    /// with its own.
+    /// Exchanges a worker's interval for an empty one. If the collector is late, the worker
+    /// continues with the old one.
     pub(crate) fn put_full(
         &self,
         worker: usize,
         exchange: impl FnOnce(Box<Interval>) -> Box<Interval>,
     ) {
         if let Some(empty) = self.empty.pop() {
-            // There is room for one per worker.
+            // The queue has room for one per worker.
             let _ = self.full.push((worker, exchange(empty)));
         }
     }
 
     /// Hands over a worker's last interval, which needs no empty one.
     pub(crate) fn put_last(&self, worker: usize, last: Box<Interval>) {
-        // There is room for two per worker.
+        // The queue has room for two per worker.
         let _ = self.full.push((worker, last));
     }
 
-    /// The next trouble and its worker. Those of a worker whose interval was taken are there.
+    /// Takes the next trouble and its worker. Troubles of a worker whose interval was taken are
+    /// included.
     pub(crate) fn take_trouble(&self) -> Option<(usize, Trouble)> {
         self.troubles.pop()
     }
@@ -190,7 +191,7 @@ impl Handover {
     /// Returns an interval, cleared, after it was read.
     pub(crate) fn put_empty(&self, mut interval: Box<Interval>) {
         interval.clear();
-        // Full after a last one, which nobody needs.
+        // The queue is full after a last interval, which is not needed.
         let _ = self.empty.push(interval);
     }
 }

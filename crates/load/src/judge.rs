@@ -8,7 +8,7 @@ use crate::recheck::Recheck;
 use crate::witness::Testimony;
 use job::spec::{RunSpec, WorkerSpec};
 
-/// Facts about the host, beside the run's own numbers.
+/// Facts about the host, in addition to the run's numbers.
 pub(crate) struct Facts<'a> {
     pub(crate) cpu: &'a Cpu,
     /// Number of CPUs of the run, and how many of them were busy.
@@ -16,7 +16,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) testimony: &'a Testimony,
     /// A read returned wrong data.
     pub(crate) mismatch: bool,
-    /// What failed below the volumes and no I/O shows.
+    /// Failures below the volumes that no I/O shows.
     pub(crate) hidden: &'a [String],
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn checks(spec: &RunSpec, collected: &Collector, facts: &Facts<'_>) -
     verdict::complete(checks)
 }
 
-/// Checks that need only the run's numbers, and what its volumes hid.
+/// Returns the checks that need only the run's numbers and its hidden failures.
 fn of_numbers(spec: &RunSpec, collected: &Collector, hidden: &[String]) -> Vec<Check> {
     let totals = collected.totals();
     let (seconds, parts) = (collected.seconds(), collected.courses());
@@ -103,7 +103,7 @@ fn others(spec: &RunSpec, facts: &Facts<'_>) -> Check {
     })
 }
 
-/// H05 of a job that writes nothing, on data that nobody here knows: what places hold does not
+/// Returns H05 of a job that writes nothing, on unknown data: the content of blocks does not
 /// change.
 fn unwritten([places, changed]: [u32; 2]) -> Check {
     let check = |verdict, words| Check::new("H05", "data", verdict, words);
@@ -122,8 +122,8 @@ fn unwritten([places, changed]: [u32; 2]) -> Check {
     }
 }
 
-/// H05 of a run whose volumes were read when it was over, where that tells more than `before`:
-/// something is wrong, or all that was written and not read is right.
+/// Returns H05 of a run whose volumes were read after its end, if that shows more than `before`: an
+/// error, or that all unread writes are right.
 pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Option<Check> {
     let check = |verdict, words: String| Check::new("H05", "data", verdict, words);
     let compared: u64 = found.iter().map(|one| one.compared).sum();
@@ -156,8 +156,8 @@ fn reads_done(collected: &Collector) -> Vec<u64> {
 const COMPARED_LEAST: f64 = 100.0;
 const COMPARED_SHARE: f64 = 0.01;
 
-/// H05: the data is right, as far as it was verified. `done`: reads of each worker. `kept`: places
-/// that were read before and after the run, and how many of them held something else.
+/// Returns H05: the data is right, as far as it was verified. `done`: reads of each worker. `kept`:
+/// number of blocks that were read before and after the run, and of those that changed.
 fn data(
     spec: &RunSpec,
     totals: &Totals,
@@ -201,7 +201,7 @@ fn data(
         let ios = *ios as f64;
         [read + ios, seen + ios * share(worker) / 100.0]
     });
-    // Sums of shares lack a little.
+    // Rounding may reduce sums of shares slightly.
     if seen < (read * COMPARED_SHARE).max(COMPARED_LEAST.min(read)) * (1.0 - 1e-9) {
         let words = format!(
             "about {seen:.0} of {read:.0} reads were compared: too few to speak for the others (at \

@@ -2,7 +2,7 @@
 //!
 //! A [`JobSpec`](job::spec::JobSpec) describes groups of workers and their workloads. [`Engine`]
 //! runs one of its steps, [`Prepared`], on the cores of this host and returns a
-//! [`RunResult`](stats::RunResult). Nothing here knows a protocol or a kind of volume.
+//! [`RunResult`](stats::RunResult). This crate is independent of protocols and kinds of volumes.
 #![forbid(unsafe_code)]
 
 mod activity;

@@ -100,7 +100,7 @@ impl Meter {
     /// CPU time of the helpers of initiators, and of targets.
     fn read_helpers(&mut self) -> [Nanos; 2] {
         let Threads { initiators, pollers, targets, .. } = &self.threads;
-        // An SQPOLL thread has helpers of its own.
+        // An SQPOLL thread has separate helpers.
         let initiators = [&initiators[..], pollers].concat();
         let apart = targets.iter().flatten().filter(|thread| !initiators.contains(thread));
         let targets: Vec<i32> = apart.copied().collect();
@@ -184,9 +184,9 @@ impl Reading {
 }
 
 impl Reading {
-    /// The targets' part of the CPU time of shared threads. The clock goes on while such a thread
-    /// is preempted, in the turns of both ends alike, so CPU time is split in proportion to clock
-    /// time.
+    /// Returns the targets' part of the CPU time of shared threads. The clock continues while such
+    /// a thread is preempted, in the turns of both ends alike, so CPU time is split in proportion
+    /// to clock time.
     fn targets_part_since(&self, earlier: &Reading) -> Nanos {
         let used = self.shared.since(earlier.shared);
         let [targets, both] = [0, 1].map(|part| self.split[part].since(earlier.split[part]));
@@ -223,7 +223,7 @@ impl Reading {
         shares.collect()
     }
 
-    /// The same for a live view.
+    /// Returns the CPU use since an earlier reading for a live view.
     pub(crate) fn live_since(&self, earlier: &Reading, cpu: &Cpu) -> LiveCpu {
         let used = self.each.iter().zip(&earlier.each).map(|(now, then)| now.since(then));
         let share = |used: HostCpu| used.busy() / used.total().max(1e-9) * 100.0;
@@ -282,11 +282,11 @@ mod test {
         near(cpu.initiator_system_cores, 0.02);
         // Two threads together waited for 0.25 s of 10.
         near(cpu.initiator_waited_percent, 1.25);
-        // The clock goes on while a thread is preempted, at both ends.
+        // The clock continues while a thread is preempted, at both ends.
         let cpu = reading(1000, [6000, 10_000]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         near(cpu.target_cores, 0.07);
-        // Its counters may lack a little.
+        // The thread's counters may be slightly low.
         let cpu = reading(1000, [600, 990]).since(&reading(0, [0, 0]), 10);
         near(cpu.initiator_cores, 0.04);
         // Without shared threads nothing is split.

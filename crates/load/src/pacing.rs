@@ -4,7 +4,7 @@ use block::{Nanos, Rng};
 
 use job::spec::{Arrivals, Pacing};
 
-/// The planned starts of one worker, whatever the volume does.
+/// Planned starts of one worker, independent of the volume.
 ///
 /// Times have a fraction of 32 bits: any rate is exact to less than one I/O a year.
 #[derive(Clone, Debug)]

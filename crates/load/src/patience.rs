@@ -28,8 +28,8 @@ impl Patience {
         Patience { looked: now, waited: Nanos(0), idle: Nanos(0) }
     }
 
-    /// Whether the wait has timed out. `starved` tells whether a late worker waits for a CPU; it is
-    /// called every [`LOOK`].
+    /// Returns whether the wait has timed out. `starved` returns whether a late worker waits for a
+    /// CPU; it is called every [`LOOK`].
     pub(crate) fn is_over(&mut self, now: Nanos, starved: impl FnOnce() -> bool) -> bool {
         let since = now.since(self.looked);
         if since >= LOOK {

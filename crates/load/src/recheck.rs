@@ -1,5 +1,5 @@
 //! Rechecks volumes without I/O, such as after a crash: does each hold the data of a verified run?
-//! Runs that only wrote are checked so when they are over, and H05 is judged by that.
+//! Runs that only wrote are checked in this way after they end, which decides H05.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -29,18 +29,18 @@ const PATIENCE: Nanos = Nanos::from_secs(60);
 /// Volumes to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// All that a verified run wrote.
+    /// All volumes that a verified run wrote.
     All,
-    /// Those written for verification and not read by the run.
+    /// Volumes that were written for verification and that the run did not read.
     Unread,
-    /// Those, by at most 1024 reads at random places.
+    /// Unread volumes, by at most 1024 reads at random places.
     UnreadSample,
 }
 
 /// The result of one volume.
 #[derive(Clone, Debug, Default)]
 pub struct Recheck {
-    /// Its URI.
+    /// URI.
     pub uri: String,
     /// Block length: all I/Os of the run were multiples of it.
     pub block_bytes: u64,
@@ -64,13 +64,13 @@ impl Recheck {
         self.found.is_empty() && self.unreadable == 0
     }
 
-    /// Blocks that do not hold what was acknowledged, or cannot be read.
+    /// Returns the number of blocks without the acknowledged data, or unreadable.
     pub(crate) fn wrong(&self) -> u64 {
         self.found.values().sum::<u64>() + self.unreadable
     }
 }
 
-/// Judges H05 of a run anew by what was read of its volumes when it was over.
+/// Judges H05 of a run again, with the data read from its volumes after its end.
 pub fn judge_read_back(run: &Prepared, found: &[Recheck], result: &mut RunResult) {
     let before = result.checks.iter().find(|check| check.code == "H05").cloned();
     let check = before.and_then(|before| judge::read_back(&run.spec, &before, found));

@@ -19,7 +19,7 @@ pub use self::desk::{Scribe, SharedScribe};
 
 /// Maximum number of records in flight of all workers: 40 MiB.
 const RECORDS_MAX: usize = 1 << 20;
-/// Most and fewest records of a chunk, whatever the number of workers.
+/// Maximum and minimum number of records of a chunk, for any number of workers.
 const CHUNK: (usize, usize) = (4096, 16);
 /// Most and fewest chunks of a worker.
 const CHUNKS: (usize, usize) = (64, 4);
@@ -29,7 +29,7 @@ const CHUNKS: (usize, usize) = (64, 4);
 pub(crate) struct Line {
     full: ArrayQueue<Chunk>,
     empty: ArrayQueue<Vec<Record>>,
-    /// Records lost for want of room.
+    /// Records lost for lack of space.
     lost: AtomicU64,
 }
 
@@ -118,7 +118,8 @@ impl Recorder {
         self.chunk.push(record);
     }
 
-    /// Hands over what there is, and up to when; false if there is no room.
+    /// Hands over the records, and the time up to which they are complete; false if there is no
+    /// room.
     #[cold]
     pub(crate) fn hand_over(&mut self, until: Nanos) -> bool {
         let Some(empty) = self.line.empty.pop() else { return false };

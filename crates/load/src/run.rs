@@ -57,7 +57,7 @@ pub(crate) fn hints(cache: Cache) -> Hints {
     Hints { drop_cached: cache.drop, random }
 }
 
-/// A test run whose workers share one volume.
+/// Returns a test run whose workers share one volume.
 #[cfg(test)]
 pub(crate) fn on(uri: &str, spec: RunSpec) -> Prepared {
     let volume = volume::open(&uri.parse().unwrap(), volume::Purpose::Write).unwrap();

@@ -32,12 +32,12 @@ use job::spec::AccessError;
 /// Time limit of the final flushes after a run, in seconds: a day.
 pub(crate) const OVERTIME_SECONDS: f64 = 86_400.0;
 
-/// How long I/Os in flight are waited for once the user asked for an end.
+/// Time limit for I/Os in flight once the user requested an end.
 const STOPPING: Nanos = Nanos::from_millis(800);
 
 /// Runs specs: on this host, or in a model.
 pub trait Runner {
-    /// Runs it, with `live` as its view.
+    /// Runs the prepared run, with `live` as its view.
     ///
     /// # Errors
     ///
@@ -50,15 +50,15 @@ pub trait Runner {
 pub struct Engine {
     /// Ends the run early.
     pub stop: Stop,
-    /// Writes logs of I/Os, for jobs that want them.
+    /// Writes logs of I/Os, for jobs that request them.
     pub scribe: Option<SharedScribe>,
     /// Records the cores' activity.
     pub recording: Option<Recording>,
     /// Called once all lanes are open, before the first I/O of the job: lets several processes
     /// start together.
     pub gate: Option<fn()>,
-    /// Reads random places of the volumes before and after the run, to tell whether a cache served
-    /// it (H25).
+    /// Reads random places of the volumes before and after the run, to detect whether a cache
+    /// served them (H25).
     pub cold_reads: bool,
     /// Makes the result one of several hosts'.
     pub shared: Option<Shared>,
@@ -82,7 +82,7 @@ pub enum RunError {
         /// Why.
         error: AccessError,
     },
-    /// Nothing to do.
+    /// There is no work.
     #[error("{0}")]
     Nothing(&'static str),
     /// A lane or a core could not be opened.
@@ -91,9 +91,9 @@ pub enum RunError {
     /// A ledger cannot be kept.
     #[error("the ledger of writes, {path}: {error}")]
     Ledger {
-        /// Its path.
+        /// Path of the ledger.
         path: String,
-        /// Why.
+        /// Cause.
         error: std::io::Error,
     },
     /// A simulated system does not support this.
@@ -105,8 +105,8 @@ pub enum RunError {
 }
 
 impl Engine {
-    /// Runs it, with `live` as its view. A run that ends early has a result, too, with the reason
-    /// in `partial`.
+    /// Runs the prepared run, with `live` as its view. A run that ends early has a result, too,
+    /// with the reason in `partial`.
     pub fn run(&self, prepared: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
         check(&prepared)?;
         let cached = read_in::read_in(&prepared, &self.stop)?;
@@ -118,7 +118,7 @@ impl Engine {
         run.shared = self.shared;
         let measured = run.go(&crew, desk.as_ref(), self.gate, live);
         let patience = patience(&prepared);
-        // Whoever asked for an end does not wait for a volume that hangs.
+        // After a request to end, a volume that hangs delays the end only for a short time.
         let waits = (if run.asked > 0 { patience.min(STOPPING) } else { patience }, run.asked);
         let (rests, hurried) = crew.join(&self.stop, waits, &mut || run.poll(live));
         run.take(rests, hurried);

@@ -71,12 +71,12 @@ impl Simulation {
         self.go(prepared, &mut Here { section, storage, spare: None }, live)
     }
 
-    /// The same in parts that share nothing, on this many threads, with the same bits. Workers that
-    /// wait for each other, or share a flow, must be in one part.
+    /// Runs independent parts on this many threads, with bit-identical results. Workers that wait
+    /// for each other, or share a flow, must be in one part.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and errors of the parts.
+    /// Same as [`run`](Self::run), and errors of the parts.
     pub fn run_apart(
         &self,
         prepared: &Prepared,
@@ -282,7 +282,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The collector, for those who add to it.
+    /// Returns the collector, for callers that add to it.
     fn lend(&mut self) -> Box<Collector> {
         std::mem::replace(&mut self.collected, Box::new(Collector::new(Vec::new())))
     }

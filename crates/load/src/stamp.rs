@@ -18,7 +18,7 @@ const NOISE: usize = 24;
 /// The content of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sector {
-    /// This run's write number so-and-so to this offset.
+    /// The given write of this run to this offset, by write count.
     Ours(u32),
     /// Zeroes.
     Empty,
@@ -68,14 +68,14 @@ pub(crate) fn read(sector: &[u8], owner: u64, place: u64) -> Sector {
         true if word(OWNER) == owner && word(PLACE) == place => Sector::Ours(half(GENERATION)),
         true => Sector::Foreign,
         false if sector.iter().all(|byte| *byte == 0) => Sector::Empty,
-        // The beginning is ours, so the rest is not.
+        // The beginning has this run's stamp, so the rest is other data.
         false if word(OWNER) == owner => Sector::Torn,
         // Ends like our stamps: the end of our noise under another beginning.
         false => Sector::Foreign,
     }
 }
 
-/// Classifies a sector at offset `place` of the volume, whoever wrote it.
+/// Classifies a sector at offset `place` of the volume, from any run.
 pub(crate) fn look(sector: &[u8], place: u64) -> Left {
     let word = |at: usize| u64::from_le_bytes(sector[at..at + 8].try_into().expect("8 bytes"));
     let half = |at: usize| u32::from_le_bytes(sector[at..at + 4].try_into().expect("4 bytes"));

@@ -1,6 +1,6 @@
-//! Evidence of the host about a run: whether the data read exists, what devices counted, what
-//! interfered. The runner collects it before the run and at both ends of the measured window;
-//! [`stats::verdict`] judges it.
+//! Evidence of the host about a run: whether the data read exists, counters of devices,
+//! interference. The runner collects the evidence before the run and at both ends of the measured
+//! window; [`stats::verdict`] judges it.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -59,9 +59,9 @@ pub(crate) struct Witness {
 pub(crate) struct Testimony {
     /// Checks that need nothing else.
     pub(crate) checks: Vec<Check>,
-    /// Places that were read before and after the run, and how many of them held something else.
+    /// Number of places that were read before and after the run, and of those that changed.
     pub(crate) kept: Option<[u32; 2]>,
-    /// Some of it is behind a connection.
+    /// Whether part of the volume is behind a connection.
     pub(crate) is_remote: bool,
     /// How often a CPU quota throttled us.
     pub(crate) throttled: Option<u64>,
@@ -217,7 +217,7 @@ impl Witness {
         self.volumes.iter().map(one).collect()
     }
 
-    /// What H01 says of volumes that are no files.
+    /// Returns the findings of H01 on volumes that are not files.
     fn no_files(&self) -> Vec<Finding> {
         self.asides(|seen| seen.file().is_some())
     }

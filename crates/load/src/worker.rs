@@ -48,7 +48,7 @@ pub(crate) struct Worker {
     pattern: Pattern,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Which slots are in flight, when that is needed.
+    /// Whether each slot is in flight, if that is needed.
     in_flight: Vec<bool>,
     batch: VecDeque<Io>,
     done: Vec<Done>,
@@ -61,15 +61,15 @@ pub(crate) struct Worker {
     /// Reads carry no buffer; the lane lends one of this pool's.
     lent: Option<Pool>,
     trouble: Option<Trouble>,
-    /// None of the following features is used.
+    /// Whether none of the following features is used.
     plain: bool,
     plan: Plan,
     verify: Option<Verifier>,
     /// Verifies reads without a ledger.
     earlier: Option<Box<Earlier>>,
-    /// Its volume has no zones itself: none is reset there.
+    /// Whether the volume has no zones: then no zone is reset there.
     zones_are_ours: bool,
-    /// Where it does not begin and end with the run.
+    /// Turn, if the worker does not begin and end with the run.
     turn: Option<Box<Turn>>,
     /// Control of the worker while it runs.
     control: Option<Box<Control>>,
@@ -100,7 +100,7 @@ struct Plan {
     refill_at: Option<usize>,
     /// All were in use.
     draining: bool,
-    /// It ends at ENOSPC.
+    /// Whether the worker ends at ENOSPC.
     until_full: bool,
     /// ENOSPC was reached.
     full: bool,
@@ -109,12 +109,12 @@ struct Plan {
     /// When the worker started.
     began: Nanos,
     ended: Option<Nanos>,
-    /// Its time is over: nothing new is planned from here on, and planned I/Os still start for a
-    /// while.
+    /// End of the worker's time: no new I/Os are planned from here on, and planned I/Os still start
+    /// for a while.
     until: Option<Nanos>,
     /// When the measured window ended.
     closed: Option<Nanos>,
-    /// None of its I/O was measured by then.
+    /// Whether none of its I/Os was measured by then.
     unmeasured: bool,
 }
 
@@ -129,7 +129,7 @@ pub(crate) struct Slot {
     issued: Nanos,
     /// Length of its reply.
     reply: u32,
-    /// Its buffer, while not in the lane. None if the lane lends all buffers.
+    /// Buffer, while not in the lane. `None` if the lane lends all buffers.
     buf: Option<Buf>,
 }
 
@@ -140,7 +140,7 @@ pub(crate) enum Trouble {
     Lost(String),
     /// Read data was wrong.
     Mismatch(Finding),
-    /// It missed a demand, and ended; the others go on.
+    /// The worker missed a demand and ended; the others continue.
     Missed(Missed),
 }
 
@@ -332,14 +332,14 @@ impl Worker {
         self.sampler.as_ref().map_or(0, |sampler| sampler.seen())
     }
 
-    /// The only socket whose events concern it, beside the time returned by its last step; `None`
-    /// if others may.
+    /// Returns the only socket whose events concern the worker, in addition to the time returned by
+    /// its last step; `None` if others may.
     #[inline]
     pub(crate) fn socket(&self) -> Option<u32> {
         self.lane.socket().filter(|_| self.plain && self.turn.is_none())
     }
 
-    /// Exchanges its interval for an empty one.
+    /// Exchanges the worker's interval for an empty one.
     pub(crate) fn take_interval(&mut self, now: Nanos, empty: Box<Interval>) -> Box<Interval> {
         self.count_outstanding(now);
         self.count_connection(now);
@@ -473,7 +473,7 @@ impl Worker {
         self.counted = now;
     }
 
-    /// Its thread waited for a processor while these I/Os were in flight.
+    /// Adds the time that the thread waited for a CPU, for each I/O in flight.
     pub(crate) fn count_wait(&mut self, waited: Nanos) {
         self.interval.waited_ns += u128::from(self.in_flight()) * u128::from(waited.0);
     }
@@ -573,7 +573,7 @@ impl Slot {
         match (lent, self.op, buf) {
             (Some(pool), Op::Read, Some(lent)) => pool.give(lent),
             (_, _, Some(buf)) => self.buf = Some(buf),
-            // It had none.
+            // The I/O had no buffer.
             (_, _, None) => {}
         }
     }

@@ -17,7 +17,7 @@ use crate::handover::{Directive, Handover, Rest};
 use crate::word::{acknowledged, begun};
 use crate::worker::Trouble;
 
-/// Loom's primitives in place of those of the standard library.
+/// Loom's primitives instead of those of the standard library.
 mod sync {
     use std::collections::VecDeque;
     pub(crate) use std::sync::PoisonError;
@@ -80,7 +80,7 @@ impl Volume {
         Arc::new(Volume { blocks: zeroes(), words: zeroes() })
     }
 
-    /// Writes both blocks, if nobody else does.
+    /// Writes both blocks, unless another thread does.
     fn write(&self, done: bool) -> bool {
         if !word::claim(&self.words) {
             return false;
@@ -117,7 +117,7 @@ fn a_read_finds_what_was_acknowledged_and_nothing_that_was_not_begun() {
         }
         let written = writers.map(|writer| writer.join().expect("it has written"));
         assert!(written.contains(&true), "one of them is the first");
-        // Nothing is in flight any more, and all begun writes are counted.
+        // No write is in flight any more, and all started writes are counted.
         let [least, found, most] = volume.read(0);
         assert_eq!(
             (found, most),
@@ -132,7 +132,7 @@ fn of_writes_that_overlap_one_at_a_time_has_a_block() {
     model(3, || {
         let words = Arc::new([(); 3].map(|()| AtomicU64::new(0)));
         let inside = Arc::new(AtomicU64::new(0));
-        // Both want the one in the middle, from different sides.
+        // Both claim the middle block, from different sides.
         let writers = [0..2, 1..3].map(|range| {
             let (words, inside) = (Arc::clone(&words), Arc::clone(&inside));
             thread::spawn(move || {
@@ -183,7 +183,7 @@ fn work(handover: &Handover, turns: u32) -> (u64, u32) {
     for (worker, last) in own.into_iter().enumerate() {
         handover.put_trouble(worker, || waiting[worker].take());
         handover.put_last(worker, last);
-        // One that was in flight completes late.
+        // An I/O that was in flight completes late.
         ios += 1;
         let mut late = Box::new(stats::Interval::new());
         late.read.ios = 1;

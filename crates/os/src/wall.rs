@@ -82,7 +82,7 @@ mod test {
         let instant_ns = now_ns() + 3_000_000;
         while !approach(instant_ns, Duration::from_millis(1)) {}
         assert!(now_ns() >= instant_ns);
-        // One that is past has come.
+        // A past instant has been reached.
         assert!(approach(instant_ns, Duration::from_secs(60)));
     }
 

@@ -1,12 +1,12 @@
-//! How many nanoseconds both ends of NVMe/TCP need for a command, joined in memory on one core.
+//! CPU cost of a command, in nanoseconds, at both ends of NVMe/TCP, joined in memory on one core.
 //!
 //! `cargo run --release -p drumfire-proto --example nvme_speed [milliseconds per shape [shape]]`
 //!
-//! Everything between an I/O that is submitted and its `Done` is measured, at both ends, with the
-//! copies of the payload: initiator out, target in, the volume, target out, initiator in. There is
-//! no socket. What the ends themselves cost is what 512-byte I/Os cost on a part of the volume
-//! that fits into the cache ("warm"); the rest is copying. Each number is that of the fastest
-//! 16,384 I/Os: what else the machine does is not ours.
+//! Measures from the submission of an I/O to its `Done`, at both ends, with the copies of the
+//! payload: initiator out, target in, the volume, target out, initiator in. There is no socket. The
+//! cost of the ends alone is that of 512-byte I/Os on a part of the volume that fits into the cache
+//! ("warm"); the rest is copying. Each number is that of the fastest 16,384 I/Os, to exclude other
+//! load on the machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ const OUTSTANDING: usize = 32;
 const NQN: &str = "nqn.2026-01.org.drumfire:speed";
 const NOW: Nanos = Nanos(1);
 
-/// Both ends of one connection, and the volume behind the target.
+/// Both ends of one connection, and the target's volume.
 struct Ends<I> {
     initiator: I,
-    /// As `serve` holds it.
+    /// Target, boxed as in `serve`.
     target: Box<dyn Target>,
     up: Outbox,
     down: Outbox,
@@ -50,7 +50,7 @@ impl<I: Initiator> Ends<I> {
         ends
     }
 
-    /// Carries what waits to the target and its answers back.
+    /// Carries the pending output to the target and its answers back.
     fn turn(&mut self) {
         let mut clock = Instant::now();
         let mut lap = |spent: &mut Duration| {
@@ -87,7 +87,7 @@ impl<I: Initiator> Ends<I> {
         lap(&mut self.spent[0]);
     }
 
-    /// Runs one shape at chance within the first `bytes`, and prints what a command costs.
+    /// Runs one shape at random offsets within the first `bytes`, and prints the cost of a command.
     fn run(&mut self, name: &str, op: Op, len: u32, bytes: u64, span: Duration) {
         let pool = self.up.pool().clone();
         let buf = || pool.take(len as usize).expect("a buffer each");
@@ -131,7 +131,7 @@ impl<I: Initiator> Ends<I> {
     }
 }
 
-/// An I/O queue, and the admin queue that keeps its association alive.
+/// Returns an I/O queue, and the admin queue that keeps its association alive.
 fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
     let geometry = Geometry::new(VOLUME_BYTES, 512);
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");

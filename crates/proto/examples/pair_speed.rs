@@ -1,12 +1,12 @@
-//! How many nanoseconds both ends of iSCSI need for a command, joined in memory on one core.
+//! CPU cost of a command, in nanoseconds, at both ends of iSCSI, joined in memory on one core.
 //!
 //! `cargo run --release -p drumfire-proto --example pair_speed [milliseconds per shape [shape]]`
 //!
-//! What is measured is everything between an I/O that is submitted and its `Done`, at both ends
-//! and with the copies of the payload: initiator out, target in, the volume, target out, initiator
-//! in. There is no socket. The share of the ends themselves is what 512-byte I/Os cost on a part of
-//! the volume that fits into the cache ("warm"); the rest is copying. The numbers are those of the
-//! fastest 16,384 I/Os: what else the machine does is not ours.
+//! Measures from the submission of an I/O to its `Done`, at both ends, with the copies of the
+//! payload: initiator out, target in, the volume, target out, initiator in. There is no socket. The
+//! cost of the ends alone is that of 512-byte I/Os on a part of the volume that fits into the cache
+//! ("warm"); the rest is copying. The numbers are those of the fastest 16,384 I/Os, to exclude
+//! other load on the machine.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ const NAME: &str = "iqn.2026-01.org.drumfire:speed";
 
 struct Ends {
     initiator: IscsiInitiator,
-    /// As `serve` holds it.
+    /// Target, boxed as in `serve`.
     target: Box<dyn Target>,
     up: Outbox,
     down: Outbox,
@@ -69,7 +69,7 @@ fn ends(digests: bool) -> Ends {
 }
 
 impl Ends {
-    /// Carries what waits to the target and its answers back.
+    /// Carries the pending output to the target and its answers back.
     fn turn(&mut self) {
         let now = Nanos(1);
         let begin = Instant::now();

@@ -1,7 +1,7 @@
 //! Text in fixed fields, and in names.
 
-/// The text of a field that is padded with spaces, as in INQUIRY and Identify. What is not
-/// printable becomes a dot; words stand one space apart.
+/// Returns the text of a field that is padded with spaces, as in INQUIRY and Identify. Unprintable
+/// characters become dots; words are one space apart.
 pub(crate) fn printable(field: &[u8]) -> String {
     let shown = field.iter().map(|byte| match byte {
         0x20..=0x7e => char::from(*byte),

@@ -3,7 +3,8 @@
 
 use crc_fast::{CrcAlgorithm::Crc32Iscsi, Digest, checksum};
 
-/// The CRC-32C of `bytes`, as the number whose little-endian bytes are the digest on the wire.
+/// Returns the CRC-32C of `bytes`, as the number whose little-endian bytes are the digest on the
+/// wire.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     checksum(Crc32Iscsi, bytes) as u32
 }
@@ -13,7 +14,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
 pub struct Crc32c(Digest);
 
 impl Crc32c {
-    /// Of nothing yet.
+    /// Returns the checksum state of zero bytes.
     pub fn new() -> Crc32c {
         Crc32c(Digest::new(Crc32Iscsi))
     }

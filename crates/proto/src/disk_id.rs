@@ -4,10 +4,10 @@
 
 use std::fmt;
 
-/// The identity of a disk: a UUID of version 8.
+/// Identity of a disk: a UUID of version 8.
 ///
-/// Its text, and all names that are made of it, begin with the same digits: the serial number
-/// `3f1c09…`, the NAA name `33f1c09…` and the UUID `3f1c09…` are one disk.
+/// Its text and all names derived from it start with the same digits: the serial number `3f1c09…`,
+/// the NAA name `33f1c09…` and the UUID `3f1c09…` are one disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DiskId([u8; 16]);
 
@@ -16,7 +16,7 @@ pub struct DiskId([u8; 16]);
 const LOCAL: u8 = 0x02;
 
 impl DiskId {
-    /// Of these bits, six of which are taken to say that they are a UUID of our own making.
+    /// Returns the identity with these bits, six of which become the UUID's version and variant.
     //= RFC 9562 §5.8: version 8, variant 10b.
     pub fn new(mut bits: [u8; 16]) -> DiskId {
         bits[6] = bits[6] & 0x0f | 0x80;
@@ -97,7 +97,7 @@ mod test {
             prop_assert_eq!(id.naa() >> 60, 3);
             prop_assert!(id.serial().len() == 20);
             prop_assert!(id.serial().bytes().all(|byte| byte.is_ascii_hexdigit()));
-            // Of no group, local, and of the quadrant that belongs to no company.
+            // Not a group address, local, and in the quadrant that belongs to no company.
             prop_assert_eq!((id.nguid()[8] & 0x0f, id.eui64()[0] & 0x0f), (2, 2));
             prop_assert_eq!(id.to_string().len(), 36);
         }

@@ -8,15 +8,15 @@ use crate::{Arrival, Outbox};
 
 /// One end of one connection.
 pub trait Endpoint {
-    /// Takes the next bytes of the stream, cut anywhere, and appends the answers to `out`.
+    /// Takes the next bytes of the stream, split anywhere, and appends the answers to `out`.
     ///
-    /// After an error the connection must end: send what is in `out`, then close.
+    /// After an error the connection must end: send the content of `out`, then close.
     fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending>;
 
-    /// When [`tick`](Self::tick) wants to be called next: time-outs, keep-alive.
+    /// Returns the time at which [`tick`](Self::tick) must be called next: time-outs, keep-alive.
     fn deadline(&self) -> Option<Nanos>;
 
-    /// Does what is due at `now`.
+    /// Does the work due at `now`.
     fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending>;
 }
 
@@ -49,11 +49,11 @@ pub trait Initiator: Endpoint {
         None
     }
 
-    /// Offset and length in bytes of the changes (writes, trims, zeroing) that were sent and are
-    /// not answered. To be asked before [`abandon`](Self::abandon).
+    /// Returns offset and length in bytes of the changes (writes, trims, zeroing) that were sent
+    /// and are unanswered. Call this before [`abandon`](Self::abandon).
     ///
-    /// Left out is what was not executed, such as a command that waits because the peer was busy,
-    /// and a write that was answered and whose flush is under way.
+    /// The list leaves out commands that the peer did not execute, such as a command to repeat
+    /// because the peer was busy, and acknowledged writes whose flush is in flight.
     fn in_doubt(&self) -> Vec<(u64, u64)> {
         Vec::new()
     }
@@ -68,27 +68,27 @@ pub trait Initiator: Endpoint {
         Fence::After(Nanos(0))
     }
 
-    /// A number that changes whenever the peer's volatile cache may have been lost, where the peer
-    /// tells one: a server of this project does. It differs in each process, and after each failed
-    /// flush.
+    /// Returns a number that changes whenever the peer's volatile cache may have been lost, if the
+    /// peer reports one: a server of this project does. The number differs in each process, and
+    /// after each failed flush.
     fn instance(&self) -> Option<u64> {
         None
     }
 
-    /// Name of the disk, where the peer tells one: unique in the world, or nearly so.
+    /// Returns the name of the disk, if the peer reports one: unique in the world, or nearly so.
     fn identity(&self) -> Option<String> {
         None
     }
 
-    /// Whether the peer said, while it was opened, that its power was lost and its volatile cache
-    /// with it; none where it said nothing of that kind.
+    /// Returns whether the peer reported, during the opening, that its power and so its volatile
+    /// cache was lost; `None` without such a report.
     fn power_was_lost(&self) -> Option<bool> {
         None
     }
 
-    /// Asks the peer which parts of a range are holes: `offset` and `len` in bytes, whole blocks,
-    /// `len` at least 1. Only in [`Phase::Ready`], without I/Os in flight, and one question at a
-    /// time. False, and nothing is sent, if the connection has no way to ask.
+    /// Queries the peer for the holes in a range: `offset` and `len` in bytes, whole blocks, `len`
+    /// at least 1. Only in [`Phase::Ready`], without I/Os in flight, and one query at a time.
+    /// False, and nothing is sent, if the protocol has no such query.
     fn ask_allocation(&mut self, _offset: u64, _len: u64, _out: &mut Outbox) -> bool {
         false
     }
@@ -141,7 +141,7 @@ pub trait Target: Endpoint {
     /// Completes a request.
     fn complete(&mut self, now: Nanos, done: Done, out: &mut Outbox);
 
-    /// `out` was sent, or other connections may have gone on: what waits may continue.
+    /// Continues waiting work: `out` was sent, or other connections may have made progress.
     fn drained(&mut self, _now: Nanos, _out: &mut Outbox) {}
 
     /// Whether something waits that no event of this connection may end: commands for a buffer, or
@@ -173,8 +173,8 @@ pub trait Target: Endpoint {
     }
 
     /// Handles an event on another connection. It may end this one: see
-    /// [`finished`](Self::finished). `is_there` tells whether the peer has not closed the
-    /// connection, even if not all was received that it sent before.
+    /// [`finished`](Self::finished). `is_there` returns whether the peer has not closed the
+    /// connection, even if not all of its earlier data was received.
     fn notice(&mut self, _notice: &Notice, _is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
     }
 
@@ -195,8 +195,8 @@ pub trait Target: Endpoint {
 pub enum Notice {
     /// An initiator has reset a logical unit.
     UnitReset(UnitId),
-    /// A peer has come: older sessions of its name end, and other connections of the peer say
-    /// whether they live.
+    /// A peer has connected: older sessions of its name end, and other connections of the peer
+    /// report whether they are alive.
     PeerCame(Arrival),
     /// An NVMe controller was reset, was shut down, or has ended: its I/O queues end.
     ControllerEnded,
@@ -245,14 +245,13 @@ pub enum Ending {
     /// An I/O timed out, even if the peer still answers others.
     #[error("{0}")]
     Unanswered(Unanswered),
-    /// The peer tells that the volume is not what it was: look at it anew, and send again what was
-    /// not answered.
+    /// The peer reports that the volume has changed: open it again, and resend the unanswered I/Os.
     #[error("{0}")]
     Attention(Attention),
 }
 
 impl Ending {
-    /// Whether the peer said that its volatile cache may be lost.
+    /// Returns whether the peer reported that its volatile cache may be lost.
     pub fn lost_power(&self) -> bool {
         matches!(self, Ending::Attention(attention) if attention.lost_power)
     }
@@ -279,14 +278,14 @@ impl std::fmt::Display for Attention {
     }
 }
 
-/// An I/O that timed out: the first of those that were found.
+/// An I/O that timed out: the first one found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unanswered {
-    /// Its operation.
+    /// Operation.
     pub op: Op,
-    /// Its first byte.
+    /// Offset in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub len: u32,
     /// The time-out.
     pub limit: Nanos,

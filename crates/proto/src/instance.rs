@@ -1,8 +1,8 @@
-//! Failed flushes, and all the clients whose writes they may have lost.
+//! Failed flushes, and all clients whose writes they may have lost.
 //!
-//! A failed flush may be the only sign that writes are lost, and its answer reaches one connection.
-//! All others that use the unit have acknowledged writes, too: the next flush of each of them fails
-//! as well, once. And clients that are away find another number when they come back.
+//! A failed flush may be the only sign of lost writes, and its answer reaches one connection. All
+//! other clients of the unit have acknowledged writes, too: their next flush also fails, once each.
+//! Clients that are disconnected find another instance number when they reconnect.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,8 +20,8 @@ pub struct Instances {
 }
 
 /// The instance of a unit: a number that differs from process to process, and after each failed
-/// flush. A client that comes back after its connection was lost, and finds another number, knows
-/// that what it wrote and did not flush may be gone. Shared by all protocols that serve the unit.
+/// flush. A client that reconnects and finds another number knows that its unflushed writes may be
+/// lost. All protocols that serve the unit share this number.
 #[derive(Clone, Debug)]
 pub struct Instance {
     instances: Instances,
@@ -37,26 +37,26 @@ pub(crate) struct KnownLosses {
     of: Vec<Known>,
 }
 
-/// Failed flushes of one unit that a client knows of.
+/// Failed flushes of one unit that a client knows about.
 ///
-/// An answer that was sent may be lost with its connection. So a client is told again after it has
-/// come back, until it has ended a connection in order ([`KnownLosses::confirm`]), or was told
-/// [`TELLINGS_MAX`] times.
+/// An answer that was sent may be lost with its connection. So a client gets the report again after
+/// it reconnects, until it has closed a connection in order ([`KnownLosses::confirm`]), or has had
+/// [`TELLINGS_MAX`] reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Known {
     unit: UnitId,
-    /// The client has confirmed all up to this one.
+    /// Last loss that the client has confirmed, with all before it.
     confirmed: u64,
-    /// The last one that an answer told of.
+    /// Last loss that an answer reported.
     told: u64,
-    /// An answer on this connection told of it.
+    /// Whether an answer on this connection reported it.
     told_here: bool,
-    /// Connections before this one that were lost after such an answer.
+    /// Number of earlier connections that were lost after such an answer.
     tellings: u32,
 }
 
-/// A client that has been told so often, on as many connections, counts as told, even if it never
-/// ends a connection in order.
+/// Maximum number of reports, on as many connections. After these a client counts as informed, even
+/// if it never closes a connection in order.
 const TELLINGS_MAX: u32 = 4;
 
 impl Instances {
@@ -89,7 +89,7 @@ impl Instance {
         self.instances.losses()
     }
 
-    /// A flush of the unit has completed, and nobody is left who would be told.
+    /// Notes that a flush of the unit has completed and no client is left for the report.
     #[cold]
     pub(crate) fn note_flush(&self, result: Result<(), Fault>) {
         if result.is_err_and(loses) {
@@ -170,8 +170,8 @@ impl KnownLosses {
         }
     }
 
-    /// The failed flushes that the client surely knows of when it comes back after this connection.
-    /// `twin`: the same of another client that cannot be told from this one.
+    /// Returns the failed flushes that the client certainly knows about when it reconnects. `twin`:
+    /// those of another client with the same name.
     pub(crate) fn when_back(&self, twin: Option<&KnownLosses>) -> KnownLosses {
         let twins = twin.into_iter().flat_map(|twin| &twin.of);
         let mut of: Vec<Known> = Vec::new();
@@ -184,8 +184,8 @@ impl KnownLosses {
         KnownLosses { before, of }
     }
 
-    /// The same, with what other queues of this client were told: one that was told often enough on
-    /// all of them together counts as told.
+    /// Returns the losses known to all queues of this client: a loss that had enough reports on all
+    /// queues together counts as known.
     pub(crate) fn with_queues<'a>(
         mut self,
         queues: impl Iterator<Item = &'a KnownLosses> + Clone,
@@ -271,7 +271,7 @@ mod test {
         for end in [0, 1, 2] {
             assert_eq!(flush(end, A, Ok(())), Ok(()));
         }
-        // A client's wrong request concerns nobody else.
+        // An invalid request of a client does not affect other clients.
         for fault in [Fault::Unsupported, Fault::Aborted] {
             assert_eq!(flush(0, A, Err(fault)), Err(fault));
             assert_eq!(flush(1, A, Ok(())), Ok(()));
@@ -289,7 +289,7 @@ mod test {
         // A client that begins now has written nothing.
         let mut late = KnownLosses::up_to(instances.losses());
         assert_eq!(late.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
-        // A client that comes back knows what it knew.
+        // A client that reconnects has kept its knowledge.
         ends[0].confirm();
         let mut back = ends[0].when_back(None);
         assert_eq!(back.result_of_flush(A, Some(&units[0]), Ok(())), Ok(()));
@@ -308,7 +308,7 @@ mod test {
             assert_eq!([flush(&mut client), flush(&mut client)], [Err(Fault::Medium), Ok(())]);
             client = client.when_back(None);
         }
-        // The client never ends a connection in order: it is not told for ever.
+        // The client never closes a connection in order: the reports end nevertheless.
         assert_eq!(flush(&mut client), Ok(()));
         unit.lose();
         assert_eq!(flush(&mut client), Err(Fault::Medium));

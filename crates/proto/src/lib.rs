@@ -1,9 +1,9 @@
 //! Storage protocols as pure state machines, both ends of each.
 //!
 //! Bytes come in by [`Endpoint::receive`], in any split of the stream; bytes go out through an
-//! [`Outbox`]. No socket, no clock and no thread is known here: whoever owns them (`serve`,
+//! [`Outbox`]. There are no sockets, clocks and threads here: their owner (`serve`,
 //! `volume::remote`, or a test that joins both ends in memory) passes `now` and carries the bytes.
-//! A peer's bytes never panic, never make us allocate by their own claim, and never hang us.
+//! A peer's bytes never cause a panic, an allocation of a size that the peer claims, or a hang.
 #![forbid(unsafe_code)]
 
 mod ascii;

@@ -22,14 +22,14 @@ pub struct Outbox {
     lent: bool,
     lap: Option<Lap>,
     /// The acknowledgement of this stamp proves that the peer has read all bytes appended before
-    /// it. Bytes behind it are `unstamped`: the next stamp proves those.
+    /// it. Later bytes are `unstamped`: the next stamp proves those.
     stamp: u32,
     unstamped: bool,
     /// The stamp of the chain being sent.
     sent_stamp: u32,
     /// Deferred copies from volumes in memory into `current`.
     ahead: CopyAhead,
-    /// Ranges of `current` whose digest is to be put behind them, once copied.
+    /// Ranges of `current` that get their digest after them, once copied.
     digests: Vec<(usize, usize)>,
     /// Out of memory for an answer: the stream has a hole.
     failed: bool,
@@ -51,11 +51,10 @@ impl Outbox {
     /// into the warm buffer: faster than the kernel's gathering.
     pub const BY_REFERENCE_BYTES: usize = 16 << 10;
 
-    /// What a row counts as when [room](Self::has_room) is asked for and something by reference
-    /// ends it.
+    /// Bytes that a row counts for in [has_room](Self::has_room) if data by reference ends the row.
     pub const ENDED_ROW_BYTES: usize = Pool::SMALL_BYTES / 2;
 
-    /// An empty outbox with buffers of `pool`, for an end that limits by itself how much it sends.
+    /// Returns an empty outbox with buffers of `pool`, for an end that limits its output itself.
     pub fn new(pool: Pool) -> Outbox {
         Outbox::of(pool.account())
     }
@@ -84,7 +83,7 @@ impl Outbox {
     /// has room. The caller must return each chain before it takes the next.
     #[cold]
     pub fn lend(&mut self, lap_bytes: usize) {
-        // Without memory for the ring, the kernel goes on copying.
+        // Without memory for the ring, the kernel continues to copy.
         if self.account.charge(lap_bytes as u64) {
             self.lap = Lap::new(lap_bytes).ok();
         }
@@ -106,7 +105,7 @@ impl Outbox {
         }
     }
 
-    /// Its pool, for the buffers of I/Os.
+    /// Returns the pool, for the buffers of I/Os.
     pub fn pool(&self) -> &Pool {
         self.account.pool()
     }
@@ -118,20 +117,21 @@ impl Outbox {
         self.account.take(len_bytes)
     }
 
-    /// The same, possibly a shorter one, so that a connection makes progress when memory is short.
+    /// Takes a buffer that may be shorter, so that a connection makes progress when memory is
+    /// short.
     #[inline]
     pub fn take_part(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take_part(len_bytes)
     }
 
-    /// The same for unsolicited data. Without a buffer the command has to be refused.
+    /// Takes a buffer for unsolicited data. Without a buffer, refuse the command.
     #[inline]
     pub fn take_unsolicited(&self, len_bytes: usize) -> Option<Buf> {
         self.account.take_unsolicited(len_bytes)
     }
 
-    /// The same for data to be sent, which may have to be copied: of `len_bytes`, or where memory
-    /// is short of `least_bytes`, which is guaranteed up to the size of a small buffer.
+    /// Takes a buffer for data to send, which may have to be copied: `len_bytes`, or if memory is
+    /// short `least_bytes`, which is guaranteed up to the size of a small buffer.
     #[inline]
     pub fn take_to_send(&self, len_bytes: usize, least_bytes: usize) -> Option<Buf> {
         let whole = self.account.take_to_send(len_bytes);
@@ -152,9 +152,9 @@ impl Outbox {
         self.account.pool().give(buf);
     }
 
-    /// Whether `len` bytes can be appended, in pieces no longer than a small buffer, and some short
-    /// answers besides. Callers check before they append data, which can wait; answers cannot wait
-    /// and are appended without a check.
+    /// Returns whether `len` bytes can be appended, in pieces no longer than a small buffer, plus
+    /// some short answers. Callers check before they append data, which can wait; answers cannot
+    /// wait and are appended without a check.
     #[inline]
     pub fn has_room(&self, len: usize) -> bool {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
@@ -175,15 +175,15 @@ impl Outbox {
         more == 0 || self.account.has_rows(0, more)
     }
 
-    /// The same for `count` pieces of at most `len` bytes each, every one of them in a row.
+    /// Returns whether `count` pieces of at most `len` bytes fit, each contiguous.
     pub fn has_rows(&self, count: usize, len: usize) -> bool {
         let free = self.current.as_ref().map_or(0, |buf| buf.len() - self.len);
         let large = || count.div_ceil(Pool::LARGE_BYTES / len.clamp(1, Pool::LARGE_BYTES));
         free >= count * len + SPARE_BYTES || self.account.has_rows(large(), 0)
     }
 
-    /// The same for `count` headers, each with data by reference behind it: such data ends the row
-    /// that its header stands in, or has the header moved to a small one.
+    /// Returns whether `count` headers fit, each followed by data by reference: such data ends the
+    /// row of its header, or the header is moved to a small row.
     pub fn has_headers(&self, count: usize) -> bool {
         self.account.has_rows(1, count) || self.has_small_rows(2 + count)
     }
@@ -199,8 +199,8 @@ impl Outbox {
         !self.account.has_share(wanted_bytes)
     }
 
-    /// Whether an answer was lost for want of memory: the stream has a hole, and the connection
-    /// must end.
+    /// Returns whether an answer was lost for lack of memory: the stream has a hole, and the
+    /// connection must end.
     #[inline]
     pub fn failed(&self) -> bool {
         self.failed
@@ -235,8 +235,8 @@ impl Outbox {
         }
     }
 
-    /// Appends `len` bytes of a volume, and their CRC-32C behind them if `digest`.
-    /// Panics when the range lies outside.
+    /// Appends `len` bytes of a volume, followed by their CRC-32C if `digest`. Panics if the range
+    /// is out of bounds.
     pub fn memory(&mut self, memory: &Memory, offset: u64, len: usize, digest: bool) {
         if len >= Outbox::BY_REFERENCE_BYTES && !digest {
             self.interrupt();
@@ -262,8 +262,8 @@ impl Outbox {
         self.give(buf);
     }
 
-    /// Swaps the queued bytes with `sent`, a chain that was sent, whose buffers go back to the
-    /// pool. Afterwards `sent` holds the next chain to send and the outbox is empty.
+    /// Swaps the queued bytes with `sent`, a chain that was sent, whose buffers return to the pool.
+    /// Afterwards `sent` has the next chain to send and the outbox is empty.
     pub fn exchange(&mut self, sent: &mut Chain) {
         self.close_current();
         self.last_bytes = self.chain.len_bytes();
@@ -277,8 +277,8 @@ impl Outbox {
         std::mem::swap(&mut self.chain, sent);
     }
 
-    /// The same for a chain that goes to a socket. As long as nothing is lent, `lap_bytes` is asked
-    /// for the length of a ring from which such chains should be lent, see [`Outbox::lend`].
+    /// Exchanges `sent` for a chain that goes to a socket. While there is no ring, `lap_bytes`
+    /// returns the size of a ring for lending such chains, see [`Outbox::lend`].
     #[inline]
     pub fn exchange_for(
         &mut self,
@@ -323,7 +323,7 @@ impl Outbox {
             let others = [len, Pool::MEDIUM_BYTES.max(len), Pool::LARGE_BYTES];
             self.current = others.into_iter().find_map(|len| self.account.take_row(len));
         }
-        // The peer reads less than it asks for, or the system is out of memory.
+        // The peer reads less than it requests, or the system is out of memory.
         self.failed |= self.current.is_none();
         self.current.as_ref().filter(|_| !self.failed).map(|_| ())
     }
@@ -431,7 +431,7 @@ mod test {
             (pool.lent(), chain.pieces().len())
         };
         assert_eq!(say(16), ([1, 0], 1));
-        // More than expected goes on in a large one, and the next time begins there.
+        // More data than expected continues in a large buffer, and the next round starts there.
         assert_eq!(say(40), ([1, 1], 2));
         assert_eq!(say(40), ([0, 1], 1));
         assert_eq!(say(1), ([0, 1], 1));
@@ -464,7 +464,7 @@ mod test {
                     held.push((buf.to_vec(), buf.as_ptr(), round));
                 }
             }
-            // What the peer has not read yet is as it was sent, wherever it lies.
+            // Data that the peer has not read is unchanged in memory.
             let overlaps = |at: *const u8, len: usize, piece: &Piece| {
                 let (from, bytes) = piece.as_raw();
                 from < at.wrapping_add(len) && at < from.wrapping_add(bytes)

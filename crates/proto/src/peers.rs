@@ -1,14 +1,14 @@
-//! Peers of a server: their connections, and what is left of those that are gone.
+//! Peers of a server: their connections, and the I/Os left of lost connections.
 //!
-//! A connection may end while a volume works on its I/Os, and they are executed nevertheless. A
-//! peer that comes back writes anew; what it wrote before must not be executed after that. So a
-//! login waits here for what is left of connections of the same peer. The list is shared by all
-//! connections on all cores; it is locked when one of them begins or ends, never for an I/O.
+//! A volume executes the I/Os of a connection even after the connection ends. A peer that
+//! reconnects writes again, and its earlier writes must not be executed after that. So a login
+//! waits here for the I/Os of ended connections of the same peer. All connections on all cores
+//! share the list; it is locked when a connection starts or ends, never for an I/O.
 //!
-//! Nobody waits for a connection that lives, unless it takes the place of that one. But a peer may
-//! have closed a connection, with commands that are still to be read, before the connection's core
-//! has noticed: so all others of the same peer are asked whether they live ([`Arrival`]), and each
-//! new one waits for their answers. Each waits for older ones only, so no two wait for each other.
+//! No login waits for a live connection, unless it replaces that one. But a peer may have closed a
+//! connection, with commands that are still to be read, before the connection's core has noticed.
+//! So all other connections of the same peer are asked whether they are alive ([`Arrival`]), and
+//! each new one waits for their answers. Each waits for older ones only, so there is no deadlock.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,8 +17,8 @@ use block::{Plant, planted};
 
 use crate::instance::KnownLosses;
 
-/// Most peers that are remembered after they have left. The longest gone are forgotten first, and
-/// are new then.
+/// Maximum number of disconnected peers in memory. The oldest ones are forgotten first, and count
+/// as new then.
 const REMEMBERED_MAX: usize = 4096;
 
 /// The peers of a server.
@@ -30,11 +30,11 @@ struct State {
     present: BTreeMap<PeerName, Vec<Entry>>,
     /// Peers that have left, by name and number.
     gone: BTreeMap<(PeerName, Number), Gone>,
-    /// Counts who came and who went.
+    /// Counts arrivals and departures.
     time: u64,
 }
 
-/// A connection of a peer begins: older ones of the same peer are asked whether they live.
+/// Start of a connection of a peer: older ones of the same peer are asked whether they are alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
     name: PeerName,
@@ -48,13 +48,13 @@ pub struct Arrival {
 pub(crate) enum Meeting {
     /// Nothing.
     None,
-    /// The older connection says so if it lives.
+    /// The older connection reports if it is alive.
     Asked,
     /// The older connection ends: the new one has its place.
     Replaced,
 }
 
-/// A peer, and what it uses.
+/// A peer, and the target, subsystem or export that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerName {
     /// Name of an initiator, in lower case, and index of a target.
@@ -65,8 +65,8 @@ pub(crate) enum PeerName {
     Nbd(u128, usize),
 }
 
-/// A peer's number for a connection of its own: the ISID of an iSCSI session, the identifier of an
-/// NVMe queue, else zero.
+/// A peer's number for a connection: the ISID of an iSCSI session, the identifier of an NVMe queue,
+/// else zero.
 pub(crate) type Number = [u8; 6];
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ struct Entry {
     came: u64,
     /// The latest arrival at which the connection was alive.
     lived_at: u64,
-    /// The connection is gone, but for what it left behind.
+    /// Whether the connection is lost, while its I/Os may be left.
     has_ended: bool,
 }
 
@@ -85,8 +85,7 @@ pub(crate) struct Gone {
     when: u64,
     /// Failed flushes that it knows of.
     pub(crate) losses: KnownLosses,
-    /// Units, by their number of the peer's: those that said that their power was lost, and the
-    /// peer was told.
+    /// Bit set of units, by LUN, whose power loss was reported to the peer.
     pub(crate) told: [u64; 4],
 }
 
@@ -95,12 +94,12 @@ pub(crate) struct Gone {
 pub(crate) struct Presence {
     peers: Arc<Peers>,
     arrival: Arrival,
-    /// When it learned what is remembered of its peer.
+    /// Time at which the connection recalled its peer's memory.
     recalled: u64,
 }
 
 impl Peers {
-    /// Nobody.
+    /// Returns an empty list.
     pub fn new() -> Peers {
         Peers::default()
     }
@@ -126,7 +125,7 @@ impl Peers {
         presence
     }
 
-    /// Adds a connection that never leaves anything behind, and so is in no list.
+    /// Adds a connection that never leaves I/Os, and so is in no list.
     pub(crate) fn pass(self: &Arc<Self>, name: PeerName) -> Presence {
         let mut state = self.lock();
         self.arrive(&mut state, name, [u8::MAX; 6], false)
@@ -144,13 +143,14 @@ impl Peers {
         Presence { peers: Arc::clone(self), arrival, recalled: 0 }
     }
 
-    /// Remembers what a peer knows that recalled then, for when it comes back.
+    /// Stores the losses that a peer knows, for its next connection; the peer recalled at
+    /// `recalled`.
     fn remember(&self, arrival: Arrival, recalled: u64, losses: &KnownLosses, told: [u64; 4]) {
         let mut state = self.lock();
         state.time += 1;
         let Arrival { name, number, .. } = arrival;
         let key = (name, number);
-        // Both were there at a time, and either may come back.
+        // Both connections existed at the same time, and either may reconnect.
         let twin = state.gone.get(&key).filter(|gone| gone.when > recalled);
         let losses = losses.when_back(twin.map(|twin| &twin.losses));
         let gone = Gone { when: state.time, losses, told };
@@ -181,8 +181,8 @@ impl Presence {
         others.then(|| self.arrival.clone())
     }
 
-    /// Whether something may be left of older connections of the same peer: of one that has ended,
-    /// of one that is to end, or of one that has not said that it lives.
+    /// Returns whether I/Os may be left of older connections of the same peer: of one that has
+    /// ended, of one that must end, or of one that has not reported to be alive.
     pub(crate) fn must_wait(&self) -> bool {
         if planted(Plant::AnswerReinstatementEarly) {
             return false;
@@ -196,7 +196,7 @@ impl Presence {
         })
     }
 
-    /// Says what the beginning of another connection means for this one.
+    /// Returns the effect of a new connection on this one.
     pub(crate) fn meet(&self, new: &Arrival) -> Meeting {
         if new.name != self.arrival.name || new.came <= self.arrival.came {
             return Meeting::None;
@@ -205,12 +205,12 @@ impl Presence {
         if replaced { Meeting::Replaced } else { Meeting::Asked }
     }
 
-    /// This connection lives, so that the other one need not wait for it.
+    /// Notes that this connection is alive, so that the new one need not wait for it.
     pub(crate) fn live(&self, new: &Arrival) {
         self.change(|entry| entry.lived_at = entry.lived_at.max(new.came));
     }
 
-    /// The connection is gone, but not what it left behind.
+    /// Notes that the connection is lost, but not its I/Os.
     pub(crate) fn end(&self) {
         self.change(|entry| entry.has_ended = true);
     }
@@ -223,8 +223,8 @@ impl Presence {
         entry.into_iter().for_each(change);
     }
 
-    /// Recalls what is remembered of the peer's last connection of that number. The queues of an
-    /// NVMe host take each other's place.
+    /// Recalls the memory of the peer's last connection of that number. The queues of an NVMe host
+    /// are treated as one.
     pub(crate) fn recall(&mut self) -> Option<Gone> {
         let mut state = self.peers.lock();
         state.time += 1;
@@ -240,7 +240,7 @@ impl Presence {
         Some(gone)
     }
 
-    /// Remembers this of the peer for when it comes back.
+    /// Stores the peer's losses for its next connection.
     pub(crate) fn remember(&self, losses: &KnownLosses, told: [u64; 4]) {
         self.peers.remember(self.arrival.clone(), self.recalled, losses, told);
     }
@@ -304,12 +304,12 @@ mod test {
         assert_eq!(new.meet(&one.arrival), Meeting::None, "that one came earlier");
         one.live(&new.arrival);
         assert!(new.must_wait());
-        // A connection that has closed does not say so; it ends by itself.
+        // A connection that has closed does not report; it ends on its own.
         other.end();
         assert!(new.must_wait());
         drop(other);
         assert!(!new.must_wait());
-        // A connection that leaves nothing behind is in nobody's way.
+        // A connection that leaves no I/Os blocks no other.
         let passing = peers.pass(initiator("a", 0));
         assert!(passing.must_wait());
         [&one, &new].into_iter().for_each(|it| it.live(&passing.arrival));

@@ -1,5 +1,5 @@
-//! Buffers that are sent by reference are not used again before the peer has read them: both ends
-//! of both protocols over a stream that is read late.
+//! Buffers that are sent by reference are not reused before the peer has read them: both ends of
+//! both protocols over a stream that is read late.
 
 #![allow(dead_code, unused_imports)] // Each harness is made for tests of its own.
 
@@ -18,7 +18,7 @@ use proto::{Endpoint, Initiator, Outbox, Target};
 
 const BLOCK: u64 = 4096;
 const DISK: u64 = 4 << 20;
-/// Shorter than what is in flight: a buffer that comes free too early is used again too early.
+/// Ring size, less than the data in flight: a buffer that is freed too early is reused too early.
 const LAP: usize = 96 << 10;
 
 /// One direction of a connection. What is sent lies where the sender put it until it is read.
@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// Does what a target wants done, at once; reads and most writes it has done itself.
+/// Does the target's requests at once; reads and most writes need none.
 fn serve(target: &mut impl Target, disk: &Memory, out: &mut Outbox) {
     while let Some(request) = target.requests().pop_front() {
         let Io { tag, op, offset, len, buf, .. } = request.io;
@@ -93,7 +93,7 @@ fn serve(target: &mut impl Target, disk: &Memory, out: &mut Outbox) {
     }
 }
 
-/// What stands in a block, whatever was written there when.
+/// Returns the content of a block, which is the same in every write.
 fn content(block: u64) -> u8 {
     (block * 37 % 251) as u8
 }
@@ -157,7 +157,7 @@ fn exercise<I: Initiator, T: Target>(
     [up.referred, down.referred]
 }
 
-/// Bytes must have gone round the rings many times, or nothing was tested.
+/// Bytes must have wrapped around the rings many times, or the test proves nothing.
 fn assert_went_round(referred: [usize; 2], reads: u64) {
     let [up, down] = referred;
     assert!(reads == 100 || up > 1 << 20, "{up} bytes by reference to the target");

@@ -33,7 +33,7 @@ fn outbox() -> Outbox {
     Outbox::new(Pool::new(64, 16))
 }
 
-/// A server whose export knows its holes, or does not.
+/// A server whose export has a hole map, or not.
 struct Server {
     end: NbdTarget,
     out: Outbox,
@@ -192,7 +192,7 @@ fn contexts_are_listed_and_selected_by_the_rules() {
     assert_eq!(ask(set, &query(b"disk", &[base])), [4, 1]);
     let chosen = [word(b"disk"), vec![0, 0]].concat();
     assert_eq!(ask(go, &chosen), [3, 3, 1]);
-    // One extent on request, also of a range of many; then what is refused.
+    // One extent on request, also for a range of many; then refused requests.
     let one = server.take(&status(8, 512, 8 << 20));
     assert_eq!(one.len(), 20 + 4 + 8);
     assert_eq!(one[24..], [&((1 << 20) - 512_u32).to_be_bytes()[..], &[0; 4]].concat());
@@ -314,7 +314,7 @@ fn a_server_that_breaks_the_rules_is_left() {
         let result = answered(&reply);
         assert!(matches!(result, Err(Ending::Violation(_))), "{why}: {result:?}");
     }
-    // An answer that nobody waits for.
+    // An unexpected answer.
     let reply = chunk(done, status, &good);
     assert!(answered(&[&reply[..], &reply].concat()).is_err());
 }

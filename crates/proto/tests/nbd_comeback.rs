@@ -1,5 +1,5 @@
-//! NBD clients that come back while I/Os of an earlier connection are with the volume, and what
-//! clients are told of a cache that is lost.
+//! NBD clients that reconnect while the volume still has I/Os of an earlier connection, and the
+//! report of a lost cache to clients.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl Server {
         wire
     }
 
-    /// Connects while others of the host live.
+    /// Connects while other connections of the host are alive.
     fn connect_beside(&self, host: u128, export: &str, others: &mut [&mut Wire]) -> Wire {
         let mut wire = self.connect(host, export);
         for notice in wire.end.take_notices() {
@@ -85,7 +85,7 @@ fn said(out: &mut Outbox, chain: &mut Chain) -> Vec<u8> {
 }
 
 impl Wire {
-    /// Carries bytes until nobody has more to say. The volume keeps its I/Os.
+    /// Carries bytes until both ends are idle. The volume keeps its I/Os.
     fn settle(&mut self) {
         loop {
             let there = said(&mut self.out, &mut self.chains[0]);
@@ -114,7 +114,7 @@ impl Wire {
         self.settle();
     }
 
-    /// The volume executes what it has.
+    /// Completes all I/Os at the volume.
     fn work(&mut self, fault: Option<Fault>) {
         for Io { tag, buf, .. } in std::mem::take(&mut self.flying) {
             let done = Done { tag, result: fault.map_or(Ok(()), Err), cause: Cause::NONE, buf };
@@ -130,7 +130,7 @@ impl Wire {
         self.client.done().pop().expect("an answer").result
     }
 
-    /// The connection is gone. The volume works on what it has.
+    /// Loses the connection. The volume still has its I/Os.
     fn lose(&mut self) {
         let pool = self.back.pool().clone();
         self.end.abandon(&pool);
@@ -157,7 +157,7 @@ fn a_choice_waits_for_what_the_host_left_behind() {
     assert!(new.is_ready() && !new.end.starves());
     assert_eq!(new.client.fence(), Fence::After(Nanos(0)), "a server of NBD cannot say so");
     new.lose();
-    // Reads and flushes are not waited for, nor is what the volume has not taken.
+    // A login does not wait for reads and flushes, or for I/Os that the volume has not taken.
     let mut old = server.connect(HOST, "disk");
     old.submit(Op::Read, 0, 512);
     old.submit(Op::Flush, 0, 0);
@@ -246,7 +246,7 @@ fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     let mut away = server.connect(HOST + 1, "disk");
     assert_ne!(away.client.instance(), before);
     assert_eq!([flush(&mut away), flush(&mut away)], [Err(Fault::Medium), Ok(())]);
-    // So is one that fails when its connection is gone.
+    // A client whose flush fails after its connection was lost gets the report, too.
     one.submit(Op::Flush, 0, 0);
     one.lose();
     one.work(Some(Fault::Disconnected));

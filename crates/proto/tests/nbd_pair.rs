@@ -1,5 +1,5 @@
-//! Both ends of NBD, joined in memory, with the stream cut everywhere; and each against bytes that
-//! do not behave.
+//! Both ends of NBD, joined in memory, with the stream split everywhere; and each end against
+//! invalid bytes.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ struct Server {
     out: Outbox,
     chain: Chain,
     bytes: Vec<u8>,
-    /// What every I/O of the volume meets.
+    /// Fault of every I/O of the volume.
     fault: Option<Fault>,
     flushes: usize,
 }
@@ -53,7 +53,7 @@ impl Server {
         Ok(())
     }
 
-    /// Does what the volume is asked for, the last first: answers come in any order.
+    /// Does the volume's requests, the last first: completions come in any order.
     fn work(&mut self) {
         while let Some(request) = self.end.requests().pop_back() {
             let Io { tag, op, len, offset, mut buf, .. } = request.io;
@@ -95,7 +95,7 @@ impl Client {
         Client { end, out: Outbox::new(Pool::new(256, 64)), chain: Chain::default() }
     }
 
-    /// Carries bytes until nobody has more to say.
+    /// Carries bytes until both ends are idle.
     fn settle(&mut self, server: &mut Server, chunk: usize) -> Result<(), proto::Ending> {
         loop {
             let there = said(&mut self.out, &mut self.chain);
@@ -244,7 +244,7 @@ fn a_plain_client_is_served_and_corrected() {
         let mut server = plain(in_memory);
         for (flags, kind, offset, len, error, data) in [
             (0, 0, 0, 512, 0, 512),
-            // Of several parts, which come back in another order, and go out in one.
+            // A read in several parts, which complete in another order and are sent as one.
             (0, 0, 512, 1 << 20, 0, 1 << 20),
             (0, 0, BYTES - 512, 1024, 22, 0),
             (0, 0, u64::MAX - 511, 1024, 22, 0),
@@ -286,7 +286,7 @@ fn too_much_ends_the_connection() {
     assert!(server.take(&many, 4096).is_err());
     let pool = server.out.pool().clone();
     server.end.abandon(&pool);
-    // What was sent before is done with.
+    // The earlier output is discarded.
     server.says();
     server.chain.recycle(&pool);
     assert_eq!(pool.lent(), [0, 0]);
@@ -371,7 +371,7 @@ fn an_answer_that_never_comes_is_missed() {
     assert_eq!(client.end.done()[0].result, Err(Fault::Unanswered));
 }
 
-/// As many as there are slots, and one more: none may take a slot for good.
+/// One I/O more than there are slots: none may leak a slot.
 #[test]
 fn ios_that_cannot_be_sent_keep_no_slot() {
     let (mut client, mut server) = joined(true, Geometry::new(BYTES, 512), 1 << 30);

@@ -1,4 +1,4 @@
-//! What cores did, as a file of trace events that Perfetto and `chrome://tracing` open.
+//! Activity of the cores, as a file of trace events that Perfetto and `chrome://tracing` open.
 //!
 //! One process has a thread for each core, with its stretches as slices that nest, and counters of
 //! rate and outstanding I/Os; a second one has sampled I/Os, which overlap. Times are microseconds
@@ -14,7 +14,7 @@ use stats::{CoreActivity, Counted, SampledIo};
 const CORES: u32 = 1;
 const IOS: u32 = 2;
 
-/// Writes what the cores of one run did as one JSON document.
+/// Writes the activity of the cores of one run as one JSON document.
 pub fn write(cores: &[CoreActivity], out: &mut impl Write) -> io::Result<()> {
     let origin = cores.iter().map(|core| core.span.0).min().unwrap_or_default();
     let mut file = File { out, origin, first: true };
@@ -29,7 +29,7 @@ pub fn write(cores: &[CoreActivity], out: &mut impl Write) -> io::Result<()> {
     writeln!(file.out, "\n]}}")
 }
 
-/// What a reader should know before looking.
+/// Returns the trace's metadata: tool, and for each core its CPU, seconds, slices and I/Os.
 fn told(cores: &[CoreActivity]) -> Value {
     let core = |core: &CoreActivity| {
         json!({
@@ -104,7 +104,7 @@ impl<W: Write> File<'_, W> {
             }))?;
         }
         let mut stretches: Vec<&Stretch> = core.stretches.iter().collect();
-        // What holds others comes before them.
+        // Enclosing slices come before the slices that they hold.
         stretches.sort_by_key(|stretch| (stretch.start, std::cmp::Reverse(stretch.end)));
         for stretch in stretches {
             let ts = self.at(stretch.start);
@@ -123,7 +123,7 @@ impl<W: Write> File<'_, W> {
         core.ios.iter().enumerate().try_for_each(|(number, io)| self.io(core, number, io))
     }
 
-    /// An I/O has a beginning and an end of its own: many are in flight at once.
+    /// Writes the start and the end of an I/O as separate events, because I/Os overlap.
     fn io(&mut self, core: &CoreActivity, number: usize, io: &SampledIo) -> io::Result<()> {
         let id = format!("{:x}-{number:x}", core.cpu);
         let worker = core.workers.get(io.worker as usize).map_or("", |name| name);
@@ -131,7 +131,7 @@ impl<W: Write> File<'_, W> {
         let args = json!({
             "offset": io.offset, "bytes": io.len, "failed": io.failed, "one_of": io.every,
         });
-        // One that began before the recording is shown from its beginning on.
+        // An I/O that started before the recording is shown from the recording's start.
         let start = io.start.max(self.origin);
         for (ph, at) in [("b", start), ("e", io.end)] {
             self.event(&json!({
@@ -172,7 +172,7 @@ impl<W: Write> File<'_, W> {
     }
 }
 
-/// What was done from one count to the next, told at the later one; nothing if no time passed.
+/// Returns time, IOPS and queue depth at the later count; `None` if no time passed.
 fn rate(from: &Counted, to: &Counted) -> Option<(Nanos, f64, u64)> {
     let seconds = to.at.since(from.at).as_secs_f64();
     (seconds > 0.0).then(|| {

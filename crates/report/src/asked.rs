@@ -1,4 +1,4 @@
-//! Percentiles that a job of fio asks for, in the table for a terminal.
+//! Percentiles that a fio job requests, in the table for a terminal.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ const LABEL: usize = 9;
 /// Percentiles in a row.
 const COLUMNS: usize = 8;
 
-/// Writes what the groups of the job ask for, if they do.
+/// Writes the percentiles that each group of the job requests, if any.
 pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     for group in group::groups(result) {
         let listed = group.figures.get("percentiles").and_then(Value::as_array);

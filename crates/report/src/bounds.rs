@@ -1,4 +1,4 @@
-//! What bounds came to, as lines of a table and as a section of a page.
+//! Verdicts on bounds, as lines of a table and as a section of a page.
 
 use std::io::{self, Write};
 
@@ -104,7 +104,7 @@ mod test {
         assert!(table.as_str().contains(GOLDEN), "{}", table.as_str());
         let page = crate::pages::sweep(&sweep);
         assert!(page.html().contains("<td>MISSED</td>") && page.markdown().contains("| MISSED |"));
-        // In JSON they stand below the digest.
+        // In JSON the bounds follow the digest.
         let mut json = Vec::new();
         crate::json::write(&result, &mut json).unwrap();
         assert_eq!(crate::json::seal(&json).unwrap(), crate::json::Seal::Whole);

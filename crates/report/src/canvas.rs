@@ -211,7 +211,7 @@ mod test {
         assert_eq!(canvas.line(canvas.area(), "世界界", PLAIN), 4);
         assert_eq!(canvas.text(), "世界\n");
         let mut canvas = Canvas::new(5, 1);
-        // A combining accent is left out, and what steers is a dot.
+        // A combining accent is left out, and a control character becomes a dot.
         canvas.line(canvas.area(), "e\u{301}a\x1b[2J", PLAIN);
         assert_eq!(canvas.text(), "ea·[2\n");
     }

@@ -1,8 +1,8 @@
-//! Bars beside each other: in a terminal, and as inline SVG for a [page](crate::page).
+//! Bar charts: in a terminal, and as inline SVG for a [page](crate::page).
 //!
-//! A chart is given figures and words and knows nothing of what they mean. Every bar carries its
-//! figure in words, so that nothing is told by length or colour alone. [`Plot`], [`Heat`] and
-//! [`Parts`] are drawn for pages only, in three widths, with a table of the same figures.
+//! A chart is given figures and words and is independent of their meaning. Every bar has its figure
+//! in words, so no information depends on length or colour alone. [`Plot`], [`Heat`] and [`Parts`]
+//! are drawn for pages only, in three widths, with a table of the same figures.
 
 mod axis;
 mod draw;
@@ -22,28 +22,28 @@ pub(crate) use self::svg::shortened;
 /// Bars that share a scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
-    /// What is shown.
+    /// Heading.
     pub title: String,
-    /// How to read it: what a bar is, and what its range.
+    /// How to read the chart: the meaning of a bar and of its range.
     pub about: String,
-    /// What a bar of full length stands for; the greatest of all values and ranges if `None`.
+    /// Value of a bar of full length; the maximum of all values and ranges if `None`.
     pub full: Option<f64>,
-    /// From top to bottom.
+    /// Bars, from top to bottom.
     pub bars: Vec<Bar>,
 }
 
 /// One bar.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bar {
-    /// What it is.
+    /// Label.
     pub label: String,
-    /// How long it is, in units of the chart; nought for what is negative or no number.
+    /// Length in units of the chart; negative values and NaN are drawn as 0.
     pub value: f64,
-    /// Between what the value may lie.
+    /// Lower and upper end of the value's interval.
     pub range: Option<(f64, f64)>,
-    /// The figure as it is read, with unit and origin.
+    /// Figure as text, with unit and origin.
     pub text: String,
-    /// Whether it is the one to look at.
+    /// Whether the bar is emphasized.
     pub marked: bool,
 }
 
@@ -61,8 +61,8 @@ impl Chart {
         if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// Title, then a line for each bar of `width` columns with its label before and its figure
-    /// behind. What is certain is dark, and the range lighter.
+    /// Returns the title, then a line for each bar of `width` columns, between its label and its
+    /// figure. The certain part is dark, and the interval lighter.
     pub fn text(&self, width: usize) -> Text {
         let labels = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
         let mut text = Text::new();
@@ -125,7 +125,7 @@ mod test {
         let wide = chart(vec![bar("a", f64::INFINITY, Some((0.0, f64::INFINITY)))]);
         assert_eq!(wide.text(4).as_str().lines().count(), 2);
         assert_eq!(chart(Vec::new()).text(4).as_str(), "Weight\n");
-        // A scale of its own cuts what is beyond.
+        // A given scale clips values beyond its end.
         let cut = Chart { full: Some(4.0), ..chart(vec![bar("a", 9.0, None)]) };
         assert!(cut.text(4).as_str().contains(" ████ "), "{cut:?}");
     }

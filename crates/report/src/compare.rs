@@ -1,5 +1,5 @@
-//! Two sides: what changed, what did not, what cannot be told from so few repeats, and whether they
-//! may stand side by side at all.
+//! Comparison of two sides: differences, figures without a difference, figures with too few
+//! repeats, and whether the two sides are comparable.
 
 mod closing;
 mod facts;
@@ -22,19 +22,19 @@ pub use self::text::painted;
 pub(crate) use self::text::{in_words, row};
 pub use self::turns::Turns;
 
-/// What two sides come to.
+/// Result of comparing two sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What is compared, as "size=4k outstanding=8"; empty for two runs.
+    /// Setting that is compared, as "size=4k outstanding=8"; empty for two runs.
     pub name: String,
-    /// Whether nothing but what is to be compared differs.
+    /// Whether the sides differ only in the compared setting, and none is invalid.
     pub comparable: bool,
-    /// Sides that are invalid, and why: nothing of what they say is called changed.
+    /// Invalid sides, and why: none of their figures is called changed.
     pub invalid: Vec<String>,
-    /// What else differs.
+    /// Differences other than the compared setting.
     pub differences: Vec<Difference>,
-    /// Doubts about the runs of a side as repeats, each with its side; those that make a side
-    /// invalid stand there.
+    /// Doubts about the runs of a side as repeats, each with its side; doubts that make a side
+    /// invalid are in `invalid`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// Class of each side with its reason, where the classes differ.
@@ -46,14 +46,14 @@ pub struct Comparison {
     pub figures: Vec<Figure>,
 }
 
-/// Something that differs beside the figures.
+/// A difference other than a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// What, as "size" or "host"; an option of a job by its name.
     pub what: String,
-    /// On the first side.
+    /// Value of the first side.
     pub a: String,
-    /// On the second side.
+    /// Value of the second side.
     pub b: String,
 }
 
@@ -62,16 +62,16 @@ pub struct Difference {
 pub struct Figure {
     /// Which, as "IOPS".
     pub name: &'static str,
-    /// On the first side.
+    /// Sample of the first side.
     pub a: Sample,
-    /// On the second side.
+    /// Sample of the second side.
     pub b: Sample,
     /// The second over the first; `null` if one is 0.
     pub ratio: Option<f64>,
-    /// Between what the ratio lies with 95 %; `null` unless each side has at least three runs.
+    /// 95 % interval of the ratio; `null` unless each side has at least three runs.
     pub ratio_range: Option<[f64; 2]>,
-    /// The smallest change that so many runs show in four of five comparisons, as a share: 0.05 is
-    /// a rise of 5 %. `null` without an interval.
+    /// Smallest change that this number of runs detects in four of five comparisons, as a share:
+    /// 0.05 is a rise of 5 %. `null` without an interval.
     pub detectable: Option<f64>,
     /// Chance of such a ratio, or one further from 1, where nothing changed.
     pub chance: Option<f64>,
@@ -81,7 +81,7 @@ pub struct Figure {
     /// Equal runs in turn on this host differed in it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unkept: bool,
-    /// What it comes to.
+    /// Verdict on the figure.
     pub verdict: Change,
 }
 
@@ -96,7 +96,7 @@ pub struct Sample {
     pub least: f64,
     /// The most of them.
     pub most: f64,
-    /// It is a lower bound: I/Os without an answer could make it longer.
+    /// Whether the value is a lower bound: unanswered I/Os could raise it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
@@ -113,20 +113,20 @@ pub enum Change {
     NotToldApart,
     /// The interval holds 1 and nothing that is further off than [`SAME`].
     Unchanged,
-    /// There is no interval, it is too wide, or a side means something else.
+    /// There is no interval, the interval is too wide, or the figures mean different things.
     CannotTell,
 }
 
-/// Reason why a figure says nothing that equal runs do not keep.
+/// Reason why a figure has no verdict although it differs: runs of the same side differ, too.
 pub(crate) const UNKEPT: &str = "equal runs in turn differed, too";
 
-/// What is no further off than this share is called unchanged, if the interval is as narrow.
+/// Maximum change, as a share, that is called unchanged if the interval is as narrow.
 pub const SAME: f64 = 0.05;
 /// Percentiles come from histograms, by so much too high at most.
 const BUCKET: f64 = 1.0 / 128.0;
 
-/// Why two sides cannot be compared at all, and what to do: their results have names of other
-/// meanings.
+/// Returns why two sides cannot be compared at all, and the remedy: in an older layout, some
+/// figures have another meaning.
 pub fn refuse(a: &[RunResult], b: &[RunResult]) -> Option<String> {
     let mut all = a.iter().chain(b);
     let first = all.next()?;
@@ -178,7 +178,7 @@ pub fn compare(name: &str, a: &[RunResult], b: &[RunResult]) -> Comparison {
 }
 
 impl Comparison {
-    /// Takes away what is said of figures that differ between runs of the first side alone.
+    /// Withdraws verdicts on figures that also differ between runs of the first side alone.
     #[must_use]
     pub fn beside_control(mut self, unkept: &[String]) -> Comparison {
         for figure in &mut self.figures {
@@ -189,8 +189,8 @@ impl Comparison {
         self
     }
 
-    /// Takes up what the journals of both sides, and their runs beside each other, say against them
-    /// as repeats. Of runs that are copies, or were exchanged, nothing is called changed.
+    /// Adds the doubts from both sides' journals and start times about their runs as repeats. If
+    /// runs are copies or were exchanged, no figure is called changed.
     #[must_use]
     pub fn doubted(mut self, sides: [&[Doubt]; 2]) -> Comparison {
         for (side, doubts) in ["first", "second"].iter().zip(sides) {
@@ -284,7 +284,7 @@ fn figure(
     let (a, b) = (sample(&a)?, sample(&b)?);
     let sure = found.and_then(|ratio| ratio.sure);
     let verdict = match sure.map(|sure| sure.range) {
-        // What is a lower bound may be anything above it.
+        // The true value of a lower bound is unknown.
         _ if a.at_least || b.at_least => Change::CannotTell,
         None => Change::CannotTell,
         Some([low, _]) if low > 1.0 => Change::Higher,
@@ -333,7 +333,7 @@ fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     found.extend(facts::of_hosts(one, other));
     found.extend(facts::same_runs(a, b));
     for option in options::differences(&one.spec, &other.spec) {
-        // Some stand among the facts, in better words.
+        // Some options are already among the facts, in better words.
         if found.iter().all(|known| known.what != option.what) {
             found.push(option);
         }
@@ -341,7 +341,7 @@ fn differences(a: &[RunResult], b: &[RunResult]) -> Vec<Difference> {
     found
 }
 
-/// Repeats that are asked for: so many see changes of about twice the noise.
+/// Minimum number of repeats that is recommended: it detects changes of about twice the noise.
 pub const ENOUGH: usize = 5;
 
 #[cfg(test)]
@@ -351,7 +351,7 @@ mod test {
     use crate::sample;
     use crate::style::Paint;
 
-    /// Both sides in turn.
+    /// Compares both sides, run in turn.
     fn in_turn(a: &[f64], b: &[f64]) -> Comparison {
         let at = |runs: &mut [RunResult], from: usize| {
             for (i, run) in runs.iter_mut().enumerate() {

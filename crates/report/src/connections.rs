@@ -1,12 +1,12 @@
-//! How often connections were lost and made again, in words.
+//! Lost connections and reconnects, in words.
 
 use stats::Connections;
 use stats::live::Snapshot;
 
 use crate::figure;
 
-/// What became of the connections, if any was lost: "2 reconnects, 1.3 s disconnected". Where there
-/// may be `several`, the time is that of all together.
+/// Describes lost connections, if any: "2 reconnects, 1.3 s disconnected". With `several` workers,
+/// the time is the sum over all of them.
 pub(crate) fn words(of: &Connections, several: bool) -> Option<String> {
     let Connections { reconnects, connections_lost, failed_attempts, .. } = *of;
     if connections_lost == 0 && reconnects == 0 && of.disconnected_seconds == 0.0 {
@@ -23,7 +23,7 @@ pub(crate) fn words(of: &Connections, several: bool) -> Option<String> {
     Some(words)
 }
 
-/// The same while a run is in progress, as far as it is known then.
+/// Describes lost connections of a run in progress.
 pub(crate) fn so_far(snapshot: &Snapshot) -> Option<String> {
     let Snapshot { connections_lost, reconnects, .. } = *snapshot;
     (connections_lost > 0).then(|| lost_and_made(connections_lost, reconnects))

@@ -1,12 +1,12 @@
-//! How the I/Os of a run ended, in words: "no errors" only where nothing speaks against it.
+//! How the I/Os of a run ended, in words: "no errors" only if no problem is known.
 
 use stats::{RunResult, Waiting};
 
 use crate::connections;
 use crate::figure;
 
-/// What did not end well: failed I/Os, those without an answer, lost connections, and what of it
-/// was before the measured window. Empty where all is well.
+/// Returns the problems of a run: failed I/Os, unanswered I/Os, lost connections, and those of the
+/// ramp. Empty if there are none.
 pub(crate) fn troubles(result: &RunResult) -> Vec<String> {
     let totals = &result.totals;
     let several = result.workers.len() > 1;
@@ -53,7 +53,7 @@ pub(crate) fn waiting(waiting: &Waiting) -> Option<String> {
 /// Beginning and end of the measured window.
 pub(crate) fn window(result: &RunResult) -> (jiff::Timestamp, jiff::Timestamp) {
     let started: jiff::Timestamp = result.started.parse().unwrap_or_default();
-    // Times in which nobody was there are in no rate, and pass all the same.
+    // Rates omit times in which no worker was active, but these times pass.
     let last_s = result.intervals.last().map_or(0.0, |row| row.t);
     let seconds = result.totals.seconds.max(last_s).clamp(0.0, 1e9);
     (started, started + jiff::SignedDuration::from_millis((seconds * 1000.0) as i64))

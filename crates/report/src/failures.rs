@@ -1,4 +1,4 @@
-//! Which I/Os failed, where and why, in words for people.
+//! Failed I/Os: where and why, in words.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ const SHOWN: usize = 8;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
 
-/// One line of how many I/Os failed and what the first one was, if any did.
+/// Returns a line with the number of failed I/Os and the first failure, if any failed.
 pub fn line(result: &RunResult) -> Option<String> {
     let failure = result.failures.first()?;
     let Failure { volume, operation, .. } = failure;
@@ -56,7 +56,7 @@ pub(crate) fn section(result: &RunResult) -> Option<Section> {
     Some(Section { title: "errors".to_owned(), content })
 }
 
-/// What the system or the other end said, else what kind of fault it was.
+/// Returns the status from the system or the target, else the kind of fault.
 fn why(failure: &Failure) -> String {
     match &failure.status {
         Some(status) => status.clone(),
@@ -64,7 +64,7 @@ fn why(failure: &Failure) -> String {
     }
 }
 
-/// Where and when the first one was.
+/// Returns offset and time of the first failure.
 fn first(failure: &Failure) -> String {
     let first = &failure.first;
     let (t_s, length) = (first.t_s, first.length_bytes);

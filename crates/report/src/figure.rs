@@ -129,7 +129,7 @@ pub fn plural(n: u64, one: &str) -> String {
     format!("{} {one}{s}", count(n))
 }
 
-/// One of something, or many whose word is not the first with an s.
+/// Returns a count with the singular, or with a plural that does not end in "s".
 pub fn plural_of(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }

@@ -1,5 +1,5 @@
-//! All forms of the same results are read back, and each figure is held against the result: what is
-//! printed must be true within the digits that it has.
+//! Reads back all formats of the same results and compares each figure with the result: printed
+//! figures must be correct within their digits.
 
 pub mod read;
 
@@ -103,7 +103,7 @@ fn measured(result: &RunResult) -> String {
     format!("measured{length}, {}", result.class.word())
 }
 
-/// Holds a row of latencies against a latency; returns what stands behind it.
+/// Compares a row of latencies with a latency; returns the text after the row.
 fn latency_row(text: &str, name: &str, latency: &Latency) -> String {
     let label = format!("{name:8}");
     let row = text.lines().find(|line| line.starts_with(&label)).unwrap();

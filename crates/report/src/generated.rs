@@ -1,5 +1,5 @@
 //! Results of made-up runs for the tests: several workers, directions and seconds, errors in the
-//! window and in the ramp, I/Os without an answer, lost connections, open loops, cut runs.
+//! window and in the ramp, unanswered I/Os, lost connections, open loops, interrupted runs.
 
 use std::sync::OnceLock;
 
@@ -36,7 +36,7 @@ impl Chance {
     }
 }
 
-/// What a made-up run is like.
+/// Shape of a made-up run.
 struct Shape {
     workers: u64,
     seconds: u64,
@@ -119,7 +119,7 @@ fn result(seed: u64) -> RunResult {
     made(&mut chance, &shape)
 }
 
-/// One of two workers that read, with few I/Os and nothing wrong but what a check says.
+/// A run of two reading workers, with few I/Os and no problem other than findings of checks.
 pub fn small(seed: u64) -> RunResult {
     let mut chance = Chance::new(seed);
     let (size, seconds) = (4096, 2 + chance.below(3));

@@ -1,4 +1,4 @@
-//! What belongs together in a result: the workers of one group of the job, or all of them.
+//! Units of a result: the workers of one group of the job, or all of them.
 
 use crate::fio::options;
 use serde_json::Value;
@@ -7,19 +7,19 @@ use stats::{
     WorkerResult,
 };
 
-/// Workers that did the same, and what they did together.
+/// Workers with the same work, and their sums.
 pub(crate) struct Group<'a> {
-    /// Its name; that of the run where it has none.
+    /// Name of the group, or of the run if the group has none.
     pub name: String,
-    /// Its workers.
+    /// Workers of the group.
     pub workers: &'a [WorkerResult],
     /// Workers for each volume.
     pub per_volume: usize,
-    /// Its workload as the document of the job has it; null where the document does not say.
+    /// Workload from the job's document; null if the document has none.
     pub workload: &'a Value,
-    /// What of it forms of fio show, likewise.
+    /// Figures that fio formats show, from the job's document; null if it has none.
     pub figures: &'a Value,
-    /// Groups of figures begin anew with it.
+    /// Whether fio's figures start a new group here.
     pub begins: bool,
     /// Reads.
     pub read: Part,
@@ -31,7 +31,7 @@ pub(crate) struct Group<'a> {
     pub flush: Part,
 }
 
-/// What was done in one direction.
+/// Figures of one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Part {
     pub ios: u64,
@@ -40,23 +40,23 @@ pub(crate) struct Part {
     /// Over the time of the worker that took longest, as with fio.
     pub iops: f64,
     pub bytes_per_second: f64,
-    /// That time; 0 where it is not known.
+    /// Time of that worker; 0 if unknown.
     pub seconds: f64,
-    /// I/Os that latencies are known of: those without an answer with their age, too.
+    /// I/Os with a known latency, including unanswered I/Os with their age.
     pub samples: u64,
-    /// Of these.
+    /// Latencies of these samples.
     pub min_ns: u64,
     pub mean_ns: f64,
     pub max_ns: u64,
     pub buckets: Buckets,
-    /// Moments of the tails: of several workers the most that one has, as all may have the same.
+    /// Moments of the tails: the maximum over the workers, which may share all moments.
     pub moments: Option<TailMoments>,
-    /// Rates of its seconds.
+    /// Rates of each second.
     pub rates: Rates,
 }
 
-/// What has an entry of its own where jobs are known, as in fio's documents: a group, each of its
-/// workers, or groups that are reported as one.
+/// Returns the job entries of fio's documents: a group, each of its workers, or groups that are
+/// reported as one.
 pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
     let groups = groups(result);
     let planned = result.spec.pointer("/steps/0/groups").and_then(Value::as_array);
@@ -79,7 +79,7 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
             ("step", Some(last)) => {
                 let first = workers.start - last.workers.len();
                 last.workers = &result.workers[first..workers.end];
-                // As with fio the options are those of the last job.
+                // As in fio, the options are those of the last job.
                 (last.figures, last.workload) = (group.figures, group.workload);
                 last.read.merge(&group.read);
                 last.write.merge(&group.write);
@@ -98,8 +98,8 @@ pub(crate) fn entries(result: &RunResult) -> Vec<Group<'_>> {
 }
 
 impl<'a> Group<'a> {
-    /// Leaves out what fio does not count among flushes: those of `fdatasync`, and the one at the
-    /// end of each worker.
+    /// Removes the flushes that fio does not count: those of `fdatasync`, and the one at the end of
+    /// each worker.
     fn count_flushes(&mut self) {
         // I/Os of cpuio have no bytes.
         if self.workers.iter().any(|worker| worker.volume.contains("?call=spin")) {
@@ -116,7 +116,7 @@ impl<'a> Group<'a> {
         }
     }
 
-    /// Takes for trims what documents before layout 4 hold with flushes, where the job trims.
+    /// Counts flushes as trims in documents before layout 4, if the job trims.
     fn split_earlier(mut self) -> Group<'a> {
         if self.trim.samples == 0 && options::trims(self.workload) {
             std::mem::swap(&mut self.trim, &mut self.flush);
@@ -230,7 +230,7 @@ pub(crate) fn whole(result: &RunResult) -> Group<'_> {
 }
 
 impl Part {
-    /// Of one direction of one worker.
+    /// Returns the figures of one direction of one worker.
     pub fn of(direction: &Direction, buckets: &Buckets, seconds: f64) -> Part {
         let mut part = Part::default();
         part.add(direction, buckets.clone(), seconds);
@@ -259,7 +259,7 @@ impl Part {
         self.bytes += direction.bytes;
         self.seconds = self.seconds.max(lasted(direction, seconds));
         match self.seconds {
-            // Nothing says how long it took.
+            // The duration is unknown.
             0.0 => {
                 self.iops += direction.iops;
                 self.bytes_per_second += direction.bytes_per_second;
@@ -276,7 +276,7 @@ impl Part {
         }
     }
 
-    /// Adds what another one did.
+    /// Adds the figures of another part.
     pub fn merge(&mut self, other: &Part) {
         let latency_ns = stats::Latency {
             samples: other.samples,
@@ -299,8 +299,8 @@ impl Part {
     }
 }
 
-/// How long a direction took by its own rate: reads that compare what was written have a time of
-/// their own. Without one that of its worker.
+/// Returns a direction's duration, from its rate: reads that verify have a different duration.
+/// Without a rate, that of the worker.
 fn lasted(direction: &Direction, seconds: f64) -> f64 {
     match direction.ios > 0 && direction.iops > 0.0 {
         true => direction.ios as f64 / direction.iops,

@@ -60,7 +60,7 @@ fn histogram(buckets: &Buckets) -> Histogram<u64> {
     let mut histogram = Histogram::new(DIGITS).expect("three digits are allowed");
     for bucket in buckets.iter() {
         let middle = bucket.from_ns / 2 + bucket.to_ns / 2 + (bucket.from_ns & bucket.to_ns & 1);
-        // It grows as it must: every number of 64 bits fits.
+        // The histogram resizes itself: every 64-bit number fits.
         let counted = histogram.record_n(middle, bucket.count);
         counted.expect("a histogram that grows");
     }

@@ -1,4 +1,4 @@
-//! The hosts of a merged result: when they measured, what each did, which one was slow.
+//! Hosts of a merged result: times, figures, and the slowest.
 
 use std::io::{self, Write};
 

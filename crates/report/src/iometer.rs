@@ -1,9 +1,9 @@
-//! Iometer's result file of a result of ours: the layout of version 1.1.0, column by column.
+//! Iometer's result file: the layout of version 1.1.0, column by column.
 //!
-//! Two things are right here that are wrong there: latencies of ten seconds and more are counted in
-//! the last column, and a DISK row has its own sums, not its worker's. Raw times are in
-//! nanoseconds. What is not measured (transactions, connections, single processors, the network)
-//! is 0; targets are volumes.
+//! Two errors of Iometer are not copied: latencies of ten seconds and more are counted in the last
+//! column, and a DISK row has its sums, not its worker's. Raw times are in nanoseconds. Figures
+//! that are not measured (transactions, connections, single CPUs, the network) are 0; targets are
+//! volumes.
 
 use std::io::{self, Write};
 
@@ -67,7 +67,7 @@ fn stamps(result: &RunResult) -> (String, String) {
     (stamp(started), stamp(ended))
 }
 
-/// The access specifications; each line ends with a comma of its own, as there.
+/// Writes the access specifications; as in Iometer, each line ends with a comma.
 fn specifications(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "'Access specifications")?;
     let groups = result.spec.pointer("/steps/0/groups").and_then(|groups| groups.as_array());
@@ -100,7 +100,8 @@ fn specifications(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "'End access specifications")
 }
 
-/// Workers of a group: one for each of ours, or one with all volumes where each has one.
+/// Writes the workers of a group: one for each worker, or one with all volumes if each worker has
+/// one.
 fn worker_rows(result: &RunResult, group: &Group<'_>, out: &mut impl Write) -> io::Result<()> {
     let of = |worker: &stats::WorkerResult| {
         let read = Part::of(&worker.read, &worker.histograms.read, worker.seconds);

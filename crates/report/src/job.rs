@@ -1,10 +1,10 @@
-//! What kind of job it was, in one line.
+//! Kind of a job, in one line.
 
 use stats::Job;
 
 use crate::figure;
 
-/// The line that stands above a result: `512 B · 100 % read · random · iSCSI on loopback · RAM`.
+/// Returns the line above a result: `512 B · 100 % read · random · iSCSI on loopback · RAM`.
 pub fn kind(job: &Job) -> String {
     let size = match job.size_bytes {
         Some(bytes) => figure::size(bytes.into()),
@@ -26,7 +26,7 @@ pub fn kind(job: &Job) -> String {
     join(parts)
 }
 
-/// A percentage as it was asked for, with as many digits as say something.
+/// Returns a percentage as requested, without superfluous digits.
 fn percent(share: f64) -> String {
     let text = format!("{share:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

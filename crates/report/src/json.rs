@@ -1,4 +1,4 @@
-//! The result document itself, with a digest by which a change of it shows.
+//! The result document, with a digest that shows changes.
 
 use std::io::{self, Write};
 
@@ -19,26 +19,27 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
 
 /// Name of the digest.
 const DIGEST: &str = "digest";
-/// What the digest leaves out: itself, and who measured where, which is made unknown before
-/// results are shown to others.
+/// Names that the digest leaves out: itself, and who measured where, which is anonymized before
+/// results are published.
 const LEFT_OUT: [&str; 4] = [DIGEST, "schema_version", "tool", "host"];
 
-/// What the digest of a document says.
+/// State of a document's digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seal {
-    /// It is as it was written, however it is indented and in whatever order its names stand.
+    /// The document is unchanged, except perhaps for indentation and the order of names.
     Whole,
-    /// A figure, a check or a setting is another one, or is missing.
+    /// A figure, a check or a setting was changed or is missing.
     Broken,
-    /// There is none: an earlier version wrote it, or a run that was killed, or it was taken away.
+    /// There is no digest: the writer was an earlier version or was killed, or the digest was
+    /// removed.
     Missing,
 }
 
-/// Holds a document against its digest.
+/// Checks a document against its digest.
 ///
 /// # Errors
 ///
-/// What is no JSON.
+/// The text is not JSON.
 pub fn seal(text: &[u8]) -> serde_json::Result<Seal> {
     let document: Value = serde_json::from_slice(text)?;
     Ok(match document.get(DIGEST) {
@@ -55,8 +56,8 @@ pub fn digest_at_end(text: &[u8]) -> Option<&str> {
     value.split('"').next().filter(|digest| digest.len() == 16)
 }
 
-/// FNV-1a, 64 bits, of all names and values. Against forgers it is no help, nor would another one
-/// be: whoever can measure can write the digest.
+/// Returns the FNV-1a hash, 64 bits, of all names and values. No digest protects against forgery: a
+/// program that can measure can write the digest.
 fn digest(document: &Value) -> String {
     let mut sum = Sum(0xcbf2_9ce4_8422_2325);
     match document {

@@ -8,8 +8,8 @@ use stats::{Failure, RunResult};
 
 use crate::reason;
 
-/// Writes a line when a run starts, one each second, at its end one for each kind of I/O that
-/// failed, and a last one with what the run came to.
+/// Writes a line when a run starts, one each second, at its end one for each kind of failed I/O,
+/// and a last one with the result.
 #[derive(Debug)]
 pub struct JsonLines<W: Write> {
     out: W,

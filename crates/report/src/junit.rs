@@ -1,6 +1,5 @@
-//! Results as JUnit's XML, which build servers read: a suite for each result, a case for how the
-//! run ended, for each of its bounds, and for each honesty check; and a suite for the bounds of
-//! each sweep.
+//! Results as JUnit XML, which build servers read: a suite for each result, with a case for the
+//! run's end, each bound and each honesty check; and a suite for the bounds of each sweep.
 
 use std::io::{self, Write};
 
@@ -11,11 +10,11 @@ use crate::page::escape;
 use crate::reason;
 use crate::style::Paint;
 
-/// Writes the results by their names, and what the bounds of sweeps came to, by theirs.
+/// Writes results and verdicts on bounds of sweeps, both with names.
 ///
 /// # Errors
 ///
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(
     results: &[(&str, &RunResult)],
     sweeps: &[(&str, &[Bound])],
@@ -90,7 +89,7 @@ fn of_sweep(name: &str, bounds: &[Bound]) -> Suite {
     Suite { name, seconds: 0.0, started: String::new(), cases }
 }
 
-/// What is missed is a failure, as in the exit code.
+/// Returns the case of a bound. A missed bound is a failure, as in the exit code.
 fn of_bound(bound: &Bound) -> Case {
     let end = match bound.verdict {
         Kept::Kept => End::Passed(bound.evidence.clone()),

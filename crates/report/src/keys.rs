@@ -1,6 +1,6 @@
-//! The keys of a terminal, and whether the terminal is still there.
+//! Keys of a terminal, and whether the terminal is still connected.
 //!
-//! A read of a terminal that is gone ends at once and without a byte, for ever: it is no key.
+//! A read of a closed terminal returns 0 bytes at once, each time: this is not a key.
 
 use std::io;
 use std::time::Duration;
@@ -15,21 +15,21 @@ pub(crate) enum Key {
     Stop,
     /// `p`.
     Hold,
-    /// `?`: what is shown, in words.
+    /// `?`: explains the view.
     Help,
 }
 
-/// The terminal is gone: nobody types there any more, and nobody reads.
+/// The terminal is closed: no input, no output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gone;
 
-/// Where a byte stands.
+/// State of the key parser.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum KeyState {
-    /// It is a key.
+    /// The next byte is a key.
     #[default]
     Key,
-    /// Behind ESC.
+    /// After ESC.
     Escape,
     /// In a longer sequence, which a letter ends.
     Sequence,
@@ -50,7 +50,7 @@ impl Keys {
         let patience = Timespec::try_from(patience).expect("it is short");
         match poll(&mut both, Some(&patience)) {
             Ok(0) => {
-                // ESC alone is a key, too, and what comes later is another one.
+                // ESC alone is a key, too, and later bytes are other keys.
                 self.place = KeyState::Key;
                 return Ok(Vec::new());
             }
@@ -67,12 +67,12 @@ impl Keys {
             Ok(0) => Err(Gone),
             Ok(len) => Ok(bytes[..len].iter().filter_map(|byte| self.key(*byte)).collect()),
             Err(Errno::INTR | Errno::AGAIN) => Ok(Vec::new()),
-            // It went away since, or is no longer ours.
+            // The terminal was closed in the meantime, or is no longer the controlling terminal.
             Err(_) => Err(Gone),
         }
     }
 
-    /// What a byte means. Arrows and other keys are sequences of several: none of them is a letter.
+    /// Returns the key of a byte. Arrows and other keys are sequences, whose letters are no keys.
     fn key(&mut self, byte: u8) -> Option<Key> {
         const ESC: u8 = 0x1b;
         const CTRL_C: u8 = 3;
@@ -112,7 +112,7 @@ mod test {
 
     #[test]
     fn longer_keys_are_no_letters() {
-        // Arrows, F1, Alt-q, a click, and what a terminal says of itself.
+        // Arrows, F1, Alt-q, a mouse click, and a terminal's report.
         assert_eq!(keys(b"\x1b[A\x1bOp\x1bq\x1b[<0;1;2M\x1b[1;5q"), []);
         assert_eq!(keys(b"\x1b[A\x03"), [Key::Stop]);
         assert_eq!(keys(b"\x1b[1;\x03q"), [Key::Stop, Key::Stop]);

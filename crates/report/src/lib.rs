@@ -1,8 +1,8 @@
 //! Show: renderings of a result, and of a run in progress.
 //!
-//! Every rendering is a pure function of a [`stats::RunResult`] or a [`stats::live::Snapshot`]
-//! into a given writer; logs in fio's form are one of [`stats::Record`]s. What these do not hold
-//! cannot be shown. [`chart`] and [`page`] show figures of any origin.
+//! Every rendering is a pure function of a [`stats::RunResult`] or a [`stats::live::Snapshot`] into
+//! a given writer; logs in fio's format are a function of [`stats::Record`]s. Other data cannot be
+//! shown. [`chart`] and [`page`] show figures of any origin.
 
 #![forbid(unsafe_code)]
 

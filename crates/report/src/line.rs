@@ -42,7 +42,7 @@ impl<W: Write> Live for Lines<W> {
 /// A job of another tool that ends when all is done may take so long.
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
 
-/// The line above all others: what runs, for how long, and how the numbers come about.
+/// Returns the first line: the job, its duration, and the origin of the numbers.
 pub fn heading(about: &About) -> String {
     let job = &about.job;
     let name = if job.name.is_empty() { "run" } else { &job.name };

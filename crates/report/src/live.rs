@@ -1,10 +1,10 @@
 //! The full-screen view on a terminal.
 //!
-//! It takes the terminal over and gives it back: at the end, on drop, and on panic. Whoever opens
-//! it makes sure that stdin and stderr are terminals; stdout stays free for the result.
+//! The view takes the terminal over and restores it: at the end, on drop, and on panic. The caller
+//! makes sure that stdin and stderr are terminals; stdout stays free for the result.
 //!
-//! A thread of its own draws and reads keys. A terminal that takes nothing more, as that of a
-//! broken connection, stops the thread in the middle of a write, and the run goes on without it.
+//! A separate thread draws and reads keys. A terminal that accepts no more output, as after a
+//! broken connection, blocks the thread in a write, and the run continues without the view.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,8 +19,8 @@ use crate::keys::{Gone, Key, Keys};
 use crate::screen::{self, Scene};
 use crate::style::Paint;
 
-/// Whether the terminal is ours. One process has one terminal, and a panic on any thread must
-/// give it back.
+/// Whether the view has the terminal. One process has one terminal, and a panic on any thread must
+/// restore it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
 /// How the terminal was before it was taken.
@@ -28,19 +28,19 @@ static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 /// The alternate screen of xterm, and back to the other one with a cursor.
 const ENTER: &str = "\x1b[?1049h";
 const LEAVE: &str = "\x1b[0m\x1b[?1049l\x1b[?25h";
-/// How often keys and what is new are looked for.
+/// Poll interval for keys and new data.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long a terminal may take to be given back. Nobody sees what one that takes longer shows.
+/// Time limit for restoring a terminal; later output is not visible.
 const GIVING_BACK: Duration = Duration::from_secs(1);
-/// Columns and rows of a terminal that does not say them.
+/// Columns and rows of a terminal that does not report them.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
-/// What the user wants of the whole program.
+/// Request of the user to the whole program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// An end: `q` or Ctrl-C, each time that it is pressed.
+    /// End: `q` or Ctrl-C, each time that it is pressed.
     Stop,
-    /// The terminal is gone. Said once.
+    /// The terminal is closed. Reported once.
     Gone,
 }
 
@@ -49,7 +49,7 @@ pub struct FullScreen {
     desk: Arc<Desk>,
 }
 
-/// Where the thread that draws finds what it draws.
+/// State that the drawing thread shares with the run.
 #[derive(Default)]
 struct Desk {
     state: Mutex<ViewState>,
@@ -62,11 +62,11 @@ struct ViewState {
     snapshot: Snapshot,
     paused: bool,
     help: bool,
-    /// The picture is not that of this state.
+    /// The picture does not show this state.
     stale: bool,
-    /// What is to be done with the terminal; none when that is done.
+    /// Pending request to the drawing thread; `None` when it is done.
     order: Option<Order>,
-    /// An order was not carried out in time: nothing more is waited for.
+    /// A request was not done in time: nothing waits for the thread any more.
     stuck: bool,
 }
 
@@ -79,8 +79,8 @@ enum Order {
 }
 
 impl FullScreen {
-    /// Takes the terminal of stderr over; `tell` hears what the user wants, from another thread.
-    /// Errors when there is no terminal.
+    /// Takes over the terminal of stderr; `tell` receives the user's requests, from another thread.
+    /// Fails if there is no terminal.
     pub fn open(paint: Paint, tell: impl Fn(Wish) + Send + 'static) -> io::Result<FullScreen> {
         HOOK.call_once(|| {
             let previous = std::panic::take_hook();
@@ -132,7 +132,7 @@ impl Live for FullScreen {
             state.snapshot.clone_from(snapshot);
             state.stale = true;
         }
-        // What the user wants was told when it was said.
+        // `tell` has already reported the user's requests.
         Action::Continue
     }
 
@@ -171,7 +171,7 @@ impl Desk {
 
 /// The thread that draws.
 struct Painter {
-    /// The picture on the terminal, if it is ours.
+    /// Picture on the terminal, if the view has the terminal.
     shown: Option<Canvas>,
     paint: Paint,
     desk: Arc<Desk>,
@@ -288,8 +288,8 @@ fn take() -> io::Result<()> {
     write(ENTER).inspect_err(|_| give_terminal_back())
 }
 
-/// Gives the terminal back, once, for whoever ends the program without an end of the view.
-/// Nothing can be done about errors here.
+/// Restores the terminal, once, for programs that end without an end of the view. Errors are
+/// ignored: nothing can handle them here.
 pub fn give_terminal_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();

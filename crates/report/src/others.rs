@@ -1,5 +1,5 @@
-//! Results of other tools, several of them as one: their histograms merged, beside the averages of
-//! percentiles that their scripts and readers compute.
+//! Results of other tools, several as one: merged histograms, compared with the averages of
+//! percentiles that scripts and readers compute.
 
 mod elbencho;
 mod fio;
@@ -21,12 +21,12 @@ pub use self::spdk::{is_spdk, read as read_spdk};
 /// Most histograms that are merged.
 pub const ENTRIES_MAX: usize = 1 << 16;
 
-/// What one job, client or file did in one direction.
+/// Figures of one job, client or file in one direction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Entry {
-    /// Whose it is: file, host and job.
+    /// Name: file, host and job.
     pub name: String,
-    /// `read`, `write`, `trim`, or `all` where the tool does not tell them apart.
+    /// `read`, `write`, `trim`, or `all` if the tool does not distinguish them.
     pub direction: &'static str,
     /// The field that has the histogram: `clat_ns`.
     pub field: &'static str,
@@ -71,16 +71,16 @@ pub struct Together {
     pub bins: BTreeMap<u64, u64>,
 }
 
-/// A percentile of all, beside the averages of those of each.
+/// A percentile of the merged histogram, compared with the averages of the entries' percentiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Compared {
     /// 0 to 100.
     pub percent: f64,
-    /// Of the merged histogram, in nanoseconds.
+    /// Percentile of the merged histogram, in nanoseconds.
     pub merged_ns: u64,
-    /// Plain average of the entries' own, in nanoseconds; `null` if some entry has none.
+    /// Plain average of the entries' percentiles, in nanoseconds; `null` if an entry has none.
     pub average_ns: Option<f64>,
-    /// How far the average is off, in percent of the merged one.
+    /// Error of the average, in percent of the merged percentile.
     pub off_percent: Option<f64>,
     /// Highest of the entries' own, in nanoseconds.
     pub highest_ns: Option<u64>,
@@ -92,7 +92,7 @@ pub struct Compared {
 ///
 /// # Errors
 ///
-/// Entries whose histograms count different things, or more than 64 bits hold.
+/// Entries whose histograms count different things, or overflow 64 bits.
 pub fn together(entries: &[Entry]) -> Result<Vec<Together>, String> {
     let mut all = Vec::new();
     for direction in ["read", "write", "trim", "all"] {

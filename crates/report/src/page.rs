@@ -1,7 +1,7 @@
-//! A page of HTML in one file: words, charts and tables, with nothing to fetch.
+//! An HTML page in one file: words, charts and tables, without external resources.
 //!
-//! It follows the reader's choice of light or dark, prints in black on white, and says in words and
-//! tables what its drawings show. What it is given is text: nothing in it becomes markup.
+//! The page follows the reader's choice of light or dark, prints in black on white, and repeats its
+//! drawings in words and tables. All inputs are text: none becomes markup.
 
 mod markdown;
 mod style;
@@ -16,50 +16,50 @@ pub use self::svg::NoChart;
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Page {
-    /// What it is about.
+    /// Subject.
     pub title: String,
-    /// What it comes to, in a sentence or two.
+    /// Result, in a sentence or two.
     pub lead: String,
-    /// How far to believe it; nothing where there is nothing to judge.
+    /// Credibility; `None` if there is nothing to judge.
     pub judged: Option<Judged>,
-    /// In order.
+    /// Sections, in order.
     pub sections: Vec<Section>,
-    /// Who made it, from what.
+    /// Creator and source of the page.
     pub foot: String,
-    /// The document that it was made of, as JSON; kept in the page, and shown by nothing.
+    /// Source document as JSON; stored in the page, not shown.
     pub raw: Option<String>,
 }
 
 /// How far to believe a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
-    /// Its class, as "indicative".
+    /// Class, as "indicative".
     pub class: &'static str,
-    /// How its figures came about, as "measured".
+    /// Origin of the figures, as "measured".
     pub origin: String,
-    /// The one reason that counts, with its evidence; empty if nothing speaks against it.
+    /// The strongest reason against the result, with its evidence; empty if there is none.
     pub because: String,
-    /// What settles that; empty where nothing is known to.
+    /// Action that resolves the reason; empty if none is known.
     pub next: String,
 }
 
-/// A heading with what stands below it.
+/// A heading with its content.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
     /// The heading.
     pub title: String,
-    /// In order.
+    /// Content, in order.
     pub content: Vec<Content>,
 }
 
-/// What stands in a section.
+/// Content of a section.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// A paragraph.
     Text(String),
-    /// What is typed or copied, line by line.
+    /// Text to type or copy, line by line.
     Code(String),
-    /// Bars.
+    /// Bar chart.
     Chart(Chart),
     /// Lines over axes.
     Plot(Plot),
@@ -76,12 +76,12 @@ pub enum Content {
 pub struct Table {
     /// A cell for each column.
     pub head: Vec<&'static str>,
-    /// As many cells each.
+    /// Rows with a cell for each column.
     pub rows: Vec<Vec<String>>,
 }
 
 impl Judged {
-    /// A shape beside the word, so that no colour is needed to tell classes apart.
+    /// Returns a shape for the class, so that classes differ without colour.
     fn shape(&self) -> &'static str {
         match self.class {
             "publishable" => "●",
@@ -149,7 +149,7 @@ impl Judged {
 }
 
 impl Content {
-    /// `number` tells the figures of a page apart.
+    /// Writes the content. `number` makes the identifiers of a figure unique on the page.
     fn write(&self, section: &str, number: usize, html: &mut String) {
         match self {
             Content::Text(text) => {
@@ -173,7 +173,7 @@ impl Content {
 
 impl Table {
     fn write(&self, name: &str, html: &mut String) {
-        // What is wider than the screen is scrolled, by keys too.
+        // Tables wider than the screen scroll, also by keys.
         let name = escape(name);
         *html +=
             &format!("<div class=\"wide\" role=\"region\" tabindex=\"0\" aria-label=\"{name}\">");
@@ -198,7 +198,7 @@ pub(crate) fn whole(cell: &str) -> String {
     if is_figure { escape(cell).replace(' ', "\u{a0}") } else { escape(cell) }
 }
 
-/// Text as it stands in markup, in quotes too. Control characters are none of it.
+/// Escapes text for markup and for quoted attributes. Control characters are removed.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,5 +1,5 @@
-//! Runs, sweeps, comparisons and scenarios as pages: what their tables in a terminal say, with
-//! charts, how far to believe it, and all that is needed to repeat it.
+//! Runs, sweeps, comparisons and scenarios as pages: their tables from the terminal, with charts,
+//! credibility, and everything needed to repeat them.
 
 mod charts;
 mod compared;
@@ -27,7 +27,7 @@ pub use self::compared::{Around, comparison};
 pub use self::scenarios::{Scenarios, scenarios};
 pub use self::sweeps::sweep;
 
-/// How many records stand beside a result.
+/// Number of published records shown with a result.
 const RECORDS_SHOWN: usize = 4;
 
 /// The results of a run, one for each step.
@@ -56,16 +56,17 @@ pub fn runs(results: &[RunResult]) -> Page {
         }
         all => serde_json::to_string(&serde_json::json!({ "steps": all })).ok(),
     };
-    // A result is made of what JSON knows.
+    // A result always serializes to JSON.
     Page { title, lead, judged, sections: sections.collect(), foot, raw }
 }
 
-/// Which of several judgements says more against what it judges.
+/// Rank of a judgement: a higher rank is a worse class.
 fn rank(judged: &Judged) -> usize {
     ["publishable", "indicative", "invalid"].iter().position(|c| *c == judged.class).unwrap_or(0)
 }
 
-/// How far to believe a result, the one reason that counts, and what settles it.
+/// Returns the credibility of a result, the strongest reason against it, and the action that
+/// resolves it.
 fn judged(result: &RunResult) -> Judged {
     let against = reason::worst(&result.checks);
     let because = against.map(|check| {

@@ -1,4 +1,4 @@
-//! Renderings for a terminal: text with colours of ours, and nothing of others that steers it.
+//! Renderings for a terminal: text with our colours, and no control sequences from input.
 
 use block::{printable, steers};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::style;
 pub struct Painted(String);
 
 impl Painted {
-    /// Takes what a function of this crate wrote of a [`printable_of`] document.
+    /// Sanitizes the output of a function of this crate for a [`printable_of`] document.
     pub(crate) fn of(written: Vec<u8>) -> Painted {
         let text = String::from_utf8_lossy(&written);
         let mut painted = String::with_capacity(text.len());
@@ -36,9 +36,9 @@ impl Painted {
     }
 }
 
-/// Copies a document with every text in it [`printable`]: names, addresses and evidence of others
-/// cannot steer the terminal that shows it, whatever field they are in. A document that cannot be
-/// read back is returned as it is.
+/// Copies a document with every text in it [`printable`]: names, addresses and evidence from
+/// outside cannot control the terminal, in whatever field. A document that cannot be read back is
+/// returned unchanged.
 pub fn printable_of<T: Serialize + DeserializeOwned + Clone>(document: &T) -> T {
     let Ok(mut value) = serde_json::to_value(document) else { return document.clone() };
     make_printable(&mut value);

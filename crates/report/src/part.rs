@@ -1,12 +1,12 @@
-//! What of the volumes a job uses, and what of its data can be reduced: both decide what a number
-//! means, and neither shows in it.
+//! Part of the volumes that a job uses, and reducible part of its data: both decide what a number
+//! means, and the number shows neither.
 
 use serde_json::Value;
 
 use crate::figure;
 
-/// Words for what is less than a whole volume, and for data that are not all new; empty for a job
-/// that uses volumes whole and writes what cannot be reduced.
+/// Describes the used part of the volumes, and data that are not all unique; empty for a job that
+/// uses whole volumes and writes incompressible data.
 pub(crate) fn words(job: &Value) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for workload in workloads(job) {
@@ -47,13 +47,13 @@ fn extent(value: &Value) -> Option<String> {
     }
 }
 
-/// What of the data that are written can be reduced by a device that compresses or shares.
+/// Describes which written data a compressing or deduplicating device can reduce.
 fn contents(workload: &Value) -> Vec<String> {
     let writes = workload.pointer("/access/lines").and_then(Value::as_array).is_none_or(|lines| {
         let reads = |line: &Value| line.get("read_percent").and_then(Value::as_f64);
         lines.iter().any(|line| reads(line).is_some_and(|read| read < 100.0))
     });
-    // What is read was written before, where reads are compared.
+    // Reads that verify need data, which were written first.
     let writes = writes || workload.get("verify").is_some_and(|verify| !verify.is_null());
     let Some(content) = workload.get("content").filter(|_| writes) else { return Vec::new() };
     let percent = |key: &str| content.get(key).and_then(Value::as_f64).filter(|share| *share > 0.0);

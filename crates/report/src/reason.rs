@@ -1,7 +1,7 @@
-//! The one reason that matters most why a result is not better than it is.
+//! The strongest reason against a result.
 //!
-//! A hurried reader sees a number, its class, and this. It is chosen by what checks came to, fail
-//! before warn before unknown, and among those by how much each takes from the number.
+//! A hurried reader sees a number, its class, and this reason. Verdicts are ranked fail, warn,
+//! unknown; equal verdicts by their weight.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use stats::{Check, Class, EVERY_CHECK_SINCE, Origin, RunResult, Verdict};
 use crate::figure;
 use crate::style::Paint;
 
-/// Checks by how much they take from a number: wrong or missing data first, then what is not the
-/// medium that is named, then what disturbed the measurement, then how often it was made.
+/// Checks by weight: wrong or missing data first, then another medium than the named one, then
+/// disturbances of the measurement, then the number of repeats.
 const WEIGHT: [&str; 26] = [
     "H05", "H21", "H23", "H02", "H01", "H03", "H25", "H08", "H24", "H04", "H22", "H15", "H11",
     "H10", "H19", "H09", "H13", "H18", "H16", "H17", "H06", "H26", "H14", "H12", "H07", "H20",
@@ -29,7 +29,7 @@ pub(crate) fn in_order(checks: &[Check]) -> Vec<&Check> {
     all
 }
 
-/// The same of bare verdicts, each with the number of its check.
+/// Same for bare verdicts, each with the number of its check.
 pub(crate) fn worst_of<'a>(
     verdicts: impl IntoIterator<Item = (&'a str, Verdict)>,
 ) -> Option<(&'a str, Verdict)> {
@@ -79,8 +79,8 @@ pub fn headline(result: &RunResult, paint: Paint) -> String {
 /// In less time no rate is known to have settled, in seconds.
 const SHORT_S: f64 = 5.0;
 
-/// Whether a window is so short that its length belongs beside every figure of it. What has no
-/// length was not measured.
+/// Returns whether a window is so short that its length belongs next to every figure. A length of 0
+/// means not measured.
 pub(crate) fn is_short(seconds: f64) -> bool {
     seconds > 0.0 && seconds < SHORT_S
 }
@@ -103,12 +103,12 @@ fn why(result: &RunResult) -> Option<String> {
         true => Class::unmade(&result.checks),
         false => Vec::new(),
     };
-    // That a model was not measured says its origin.
+    // The origin already says that a model was not measured.
     let says = result.class == Class::Indicative && result.origin != Origin::Simulated;
     (says && !missing.is_empty()).then(|| format!("not checked: {}", missing.join(", ")))
 }
 
-/// How little is believed of a class: most of what is publishable.
+/// Rank of a class: 0 for publishable, then rising.
 pub(crate) fn rank(class: Class) -> u8 {
     match class {
         Class::Publishable => 0,
@@ -117,7 +117,7 @@ pub(crate) fn rank(class: Class) -> u8 {
     }
 }
 
-/// What each check came to, by its number.
+/// Returns the verdict of each check, by its number.
 pub(crate) fn verdicts(result: &RunResult) -> BTreeMap<&str, &'static str> {
     let checks = result.checks.iter();
     checks.map(|check| (check.code.as_str(), check.verdict.word())).collect()
@@ -131,8 +131,8 @@ pub(crate) fn held_against(result: &RunResult) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// What settles a check that did not pass: the command that mends it, or one that measures again
-/// what decides it.
+/// Returns the fix of a check that did not pass: the command that fixes it, or one that measures
+/// again.
 pub(crate) fn next(check: &Check) -> String {
     if let Some(mend) = check.mend.first() {
         return mend.clone();
@@ -140,8 +140,7 @@ pub(crate) fn next(check: &Check) -> String {
     settles(&check.code).to_owned()
 }
 
-/// What settles a check of this number where the check itself names nothing; empty where nothing is
-/// known to.
+/// Returns the default fix of a check, by its number; empty if none is known.
 pub(crate) fn settles(code: &str) -> &'static str {
     match code {
         "H02" => "precondition: write all of each volume (--read 0), then repeat this run",
@@ -154,7 +153,7 @@ pub(crate) fn settles(code: &str) -> &'static str {
     }
 }
 
-/// What a check came to, in a few words. Its evidence says the rest.
+/// Returns the finding of a check in a few words, without its evidence.
 pub(crate) fn words(check: &Check) -> String {
     let says = |word: &str| check.evidence.contains(word);
     let words = match (check.code.as_str(), check.verdict) {
@@ -197,7 +196,7 @@ pub(crate) fn words(check: &Check) -> String {
     words.to_owned()
 }
 
-/// What a check comes to whatever its evidence is.
+/// Returns the finding of a check whose words do not depend on its evidence.
 pub(crate) fn short(code: &str, verdict: Verdict) -> Option<&'static str> {
     use Verdict::{Fail, Unknown, Warn};
     Some(match (code, verdict) {
@@ -281,7 +280,7 @@ mod test {
         assert_eq!(of(&mixed).as_deref(), Some("H06"));
         assert_eq!(of(&mixed[..3]).as_deref(), Some("H01"));
         assert_eq!(of(&mixed[..1]).as_deref(), Some("H05"));
-        // One that this version does not know counts, and comes last among its like.
+        // A check unknown to this version counts, and is last among equal verdicts.
         assert_eq!(of(&[("H99", Warn), ("H05", Unknown)]).as_deref(), Some("H99"));
         assert_eq!(of(&[("H99", Warn), ("H20", Warn)]).as_deref(), Some("H20"));
         let bare = worst_of(mixed);
@@ -381,7 +380,7 @@ mod test {
         assert_eq!(line(&result), "3.41M IOPS measured, invalid: wrong data (H05)");
         let text = headline(&result, Paint::COLOR);
         assert!(text.contains("\x1b[31minvalid: wrong data (H05)\x1b[0m"), "{text:?}");
-        // Of an earlier layout: everything that was checked passed, and not everything was checked.
+        // From an earlier layout: all checks that were made passed, but some were not made.
         result.schema_version = 2;
         result.checks = vec![check("H06", Verdict::Pass, "")];
         result.class = result.judged();

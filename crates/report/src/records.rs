@@ -1,22 +1,22 @@
-//! What the documents say that started the million-IOPS game.
+//! Published records of the million-IOPS documents.
 //!
-//! These figures are theirs: published by them, on their hardware, not repeated here. They stand
-//! beside a result to give it a scale. `docs` list the claims and what is wrong with some.
+//! The authors published these figures for their hardware; we did not repeat them. They are shown
+//! with a result to give it a scale. `docs` list the claims and their errors.
 
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 use stats::{Class, Job, Origin, RunResult, Verdict};
 
-/// What a published figure is.
+/// Status of a published figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// They say that they measured it.
+    /// The author measured it, by the author's account.
     Measured,
-    /// A data sheet promises it.
+    /// A data sheet rates it.
     Rated,
-    /// It was announced for a system to come.
+    /// The figure was announced for a future system.
     Announced,
 }
 
@@ -24,32 +24,32 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Who says so.
+    /// Author.
     pub who: &'static str,
-    /// When, if known.
+    /// Year of publication, 0 if unknown.
     pub year: u16,
-    /// What did it.
+    /// System.
     pub system: &'static str,
     /// The figure in I/Os per second.
     pub iops: f64,
-    /// Their words for it.
+    /// The author's words for it.
     pub words: &'static str,
-    /// Smallest and largest I/O in bytes that it is said of; `None` when they do not say.
+    /// Smallest and largest I/O of the record, in bytes; `None` if the author does not say.
     pub sizes: Option<(u32, u32)>,
-    /// Share of reads, 0 to 100; `None` when they do not say.
+    /// Share of reads, 0 to 100; `None` if the author does not say.
     pub read_percent: Option<f64>,
-    /// How the I/Os got there.
+    /// Transport of the I/Os.
     pub transport: &'static str,
-    /// What stored.
+    /// Storage medium.
     pub storage: &'static str,
-    /// What the figure is.
+    /// Status of the figure.
     pub standing: Standing,
-    /// Where it stands.
+    /// Source of the figure.
     pub source: &'static str,
 }
 
 impl Record {
-    /// Who and when: `Third I/O 2010`.
+    /// Returns author and year: `Third I/O 2010`.
     pub fn name(&self) -> String {
         format!("{} {}", self.who, self.year)
     }
@@ -82,19 +82,21 @@ impl Record {
         }
     }
 
-    /// Whether it is said of I/Os of that size; `None` when they do not say.
+    /// Returns whether the job's I/O size matches; `None` if the author does not say.
     fn fits_size(&self, job: &Job) -> Option<bool> {
         let (least, most) = self.sizes?;
         Some(job.size_bytes.is_some_and(|size| (least..=most).contains(&size)))
     }
 
-    /// Whether it is said of that mix of reads and writes; `None` when they do not say.
+    /// Returns whether the job's mix of reads and writes matches; `None` if the author does not
+    /// say.
     fn fits_mix(&self, job: &Job) -> Option<bool> {
         self.read_percent.map(|read| (read - job.read_percent).abs() <= 5.0)
     }
 
-    /// Whether it is said of a job of the same shape: size, direction, and whether a network lies
-    /// between. Of a mix that they do not state only the size is known; without a size nothing is.
+    /// Returns whether the record is of a job of the same shape: size, direction, and whether there
+    /// is a network. Without a stated mix, only the size is compared; without a size, the record
+    /// never matches.
     fn is_like(&self, job: &Job) -> bool {
         let remote = |transport: &str| {
             !["local", "SATA", "SAS", "PCIe"]
@@ -106,8 +108,8 @@ impl Record {
             && remote(self.transport) == remote(&job.transport)
     }
 
-    /// How near its kind of job is to `job`: the size counts most, then the mix, then how the
-    /// I/Os got there and what stored. What they do not say counts half.
+    /// Returns how near the record's kind of job is to `job`: the size counts most, then the mix,
+    /// then transport and storage. Unstated facts count half.
     fn nearness(&self, job: &Job) -> u32 {
         let weigh = |fits: Option<bool>, whole: u32| match fits {
             Some(true) => whole,
@@ -122,22 +124,22 @@ impl Record {
     }
 }
 
-/// A published figure so many times smaller or greater than a run is none of its kind.
+/// Maximum factor between the rate of a run and a comparable record.
 const APART: f64 = 100.0;
 
-/// What of published figures stands beside a result.
+/// Published figures to show with a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Beside {
-    /// Nobody published anything of its kind.
+    /// There are no comparable records.
     Nothing,
-    /// Somebody did, and why it is not shown.
+    /// Records exist but are withheld, for this reason.
     Withheld(String),
-    /// These, the nearest first.
+    /// Records, the nearest first.
     These(Vec<&'static Record>),
 }
 
-/// What of published figures stands beside a result: measured ones of the same shape, none more
-/// than a hundred times off, and beside memory or without a wire only those of memory.
+/// Returns the published figures to show with a result: measured ones of the same job shape, at
+/// most a factor of 100 away. For memory or loopback, only those of memory.
 pub fn beside(result: &RunResult) -> Beside {
     let same = like(&result.job, result.origin);
     if same.is_empty() {
@@ -172,7 +174,7 @@ fn memory(result: &RunResult) -> Option<&'static str> {
     ["H01", "H08"].into_iter().find(|code| against(code)).or_else(wire)
 }
 
-/// Measured records of jobs of the same shape, the nearest first, and of those equally near the
+/// Returns measured records of jobs of the same shape, the nearest first; if equally near, the
 /// highest first.
 fn like(job: &Job, origin: Origin) -> Vec<&'static Record> {
     if !competes(job, origin) {

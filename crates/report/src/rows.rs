@@ -1,7 +1,7 @@
 //! Results as tables of rows for statistics programs: each row is one observation, each column one
 //! variable, with its unit in its name. [`csv`] and Parquet write the same columns.
 //!
-//! There are three tables ([`Rows`]), so that each has one kind of row.
+//! Each of the three tables ([`Rows`]) has one kind of row.
 
 mod columns;
 pub mod csv;

@@ -1,4 +1,4 @@
-//! What the full-screen view draws: a pure function of the job and the latest snapshot.
+//! The full-screen view: a pure function of the job and the latest snapshot.
 
 use stats::live::{About, HISTORY_SECONDS, LiveCpu, Phase, Snapshot, TargetRate};
 
@@ -15,16 +15,16 @@ const CELL_WIDTH: u16 = 24;
 /// Width of the column with the processors.
 const CPU_WIDTH: u16 = 28;
 
-/// Everything that decides what is drawn.
+/// Input of the picture.
 #[derive(Debug)]
 pub struct Scene<'a> {
-    /// What does not change.
+    /// Facts that do not change during the run.
     pub about: &'a About,
     /// The latest second; `None` before the first.
     pub snapshot: &'a Snapshot,
     /// The user holds the picture.
     pub paused: bool,
-    /// The user wants to know what is shown.
+    /// Help is shown.
     pub help: bool,
     /// Whether there is colour.
     pub paint: Paint,
@@ -44,7 +44,7 @@ impl Scene<'_> {
     }
 }
 
-/// What is shown, in words of at most 80 columns.
+/// Help text, of at most 80 columns.
 const HELP: [&str; 18] = [
     "What this shows",
     "",
@@ -287,7 +287,7 @@ fn draw_marks(canvas: &mut Canvas, area: Area, scene: &Scene) {
     }
 }
 
-/// As many of the texts as stand whole in `width` columns.
+/// Joins as many of the texts as fit whole in `width` columns.
 fn as_fits(texts: impl Iterator<Item = String>, width: usize) -> String {
     let mut line = String::new();
     for text in texts {

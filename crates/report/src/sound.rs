@@ -1,7 +1,7 @@
-//! Whether a result is still as it was made: what stands in it twice must agree.
+//! Whether a result is unchanged: figures that it has twice must agree.
 //!
 //! Rates follow from counts, totals from workers, percentiles from histograms, the class from the
-//! checks. Whoever changes one figure by hand leaves the others.
+//! checks. A manual change of one figure leaves the others.
 
 use stats::verdict::of_layout;
 use stats::{
@@ -108,8 +108,8 @@ fn sums(result: &RunResult) -> Option<String> {
         .or_else(|| result.workers.iter().enumerate().find_map(rows))
 }
 
-/// A worker's rows add up to what it did. I/Os that fail after the last row are errors of the
-/// worker only.
+/// Checks that a worker's rows add up to its totals. I/Os that fail after the last row are errors
+/// of the worker only.
 fn rows((index, worker): (usize, &WorkerResult)) -> Option<String> {
     if worker.intervals.is_empty() {
         return None;
@@ -210,7 +210,7 @@ fn ends_doubt(buckets: &Buckets, (min, mean, max): (u64, f64, u64)) -> Option<St
         parts.sum::<f64>() / buckets.samples() as f64
     };
     let (low, high) = (sum(|bucket| bucket.from_ns), sum(|bucket| bucket.to_ns));
-    // What is longer than the last bucket of all is counted there.
+    // The last bucket also counts all longer latencies.
     let beyond = max > last.to_ns;
     let fits = mean >= low * (1.0 - SLACK) && (beyond || mean <= high * (1.0 + SLACK));
     let span = |ns: u64| figure::span(ns as f64);
@@ -309,7 +309,7 @@ mod test {
         }
     }
 
-    /// A change by hand, and what is said of it.
+    /// A manual change, and the expected message.
     type Lie = (fn(&mut RunResult), &'static str);
 
     const LIES: [Lie; 24] = [

@@ -1,6 +1,6 @@
 //! Colour, or none.
 
-/// What the user asked for with `--color`.
+/// Value of `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Color {
     /// Colour on a terminal, unless the environment speaks against it.
@@ -8,7 +8,7 @@ pub enum Color {
     Auto,
     /// Colour anywhere.
     Always,
-    /// None.
+    /// No colour.
     Never,
 }
 
@@ -53,12 +53,12 @@ impl Paint {
         self.wrap(BOLD, text)
     }
 
-    /// What may be skipped.
+    /// Returns text that may be skipped.
     pub fn dim(self, text: &str) -> String {
         self.wrap(DIM, text)
     }
 
-    /// Good.
+    /// Returns text for a good state.
     pub fn green(self, text: &str) -> String {
         self.wrap(GREEN, text)
     }

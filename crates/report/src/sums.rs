@@ -1,6 +1,6 @@
-//! Counts, spans and rates of all forms of the same results, read back: each rate is a count over
-//! the time in which I/Os could happen, whoever says it. Workers here begin and end at times of
-//! their own, and flush and trim beside reads and writes.
+//! Counts, spans and rates of all formats of the same results, read back: in each format, a rate is
+//! a count over the time in which I/Os were possible. The workers here start and end at different
+//! times, and flush and trim as well as read and write.
 
 use serde_json::Value;
 use stats::live::Snapshot;

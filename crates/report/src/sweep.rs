@@ -1,4 +1,4 @@
-//! A sweep as a table: a line for each cell, then where each series bends and what was found.
+//! A sweep as a table: a line for each cell, then the knee of each series and the findings.
 
 mod closing;
 
@@ -19,13 +19,13 @@ use crate::style::Paint;
 
 pub use self::closing::closing;
 
-/// Fewest repeats whose interval covers a median with 95 %.
+/// Minimum number of repeats whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
 /// The table, for a terminal of this width, or for a later reader if `None`.
 pub fn painted(sweep: &SweepResult, paint: Paint, columns: Option<usize>) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&printable_of(sweep), paint, columns, &mut out);
     Painted::of(out)
 }
@@ -61,8 +61,8 @@ fn write_cells(
 /// Stands between the columns of a table.
 const GAP: &str = "  ";
 
-/// The columns of figures of each table, given how wide they are: as many as stand beside the
-/// settings, and at least one.
+/// Returns the figure columns of each table, by their widths: as many as fit next to the settings,
+/// at least one.
 fn parts(widths: &[usize], settings: usize, columns: Option<usize>) -> Vec<Range<usize>> {
     let wide = |all: &[usize]| all.iter().map(|width| width + GAP.len()).sum::<usize>();
     let room = columns.map_or(usize::MAX, |columns| columns + GAP.len());
@@ -77,7 +77,7 @@ fn parts(widths: &[usize], settings: usize, columns: Option<usize>) -> Vec<Range
     parts
 }
 
-/// Writes the cells, and what they come to.
+/// Writes the cells and the findings.
 fn write(
     sweep: &SweepResult,
     paint: Paint,
@@ -165,7 +165,7 @@ pub fn counted(counts: &Counts) -> String {
     words.join(", ")
 }
 
-/// The figures of a cell, behind its settings.
+/// Columns of a cell's figures, after its settings.
 pub(crate) const FIGURES: [&str; 10] =
     ["runs", "IOPS", "from", "to", "mean", "p50", "p99", "p99.9", "µs core/IO", "class"];
 
@@ -186,7 +186,7 @@ pub(crate) fn words_of(cell: &Cell) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Its settings, then its figures.
+/// Returns the cell's settings, then its figures.
 pub(crate) fn row(sweep: &SweepResult, cell: &Cell) -> Vec<String> {
     let values = cell.settings.iter().map(|setting| setting.value.clone());
     let runs = format!("{}/{}{}", cell.whole_runs().count(), wanted(sweep, cell), short(cell));
@@ -253,7 +253,7 @@ pub(crate) fn rests_on(sweep: &SweepResult) -> String {
     let kind = runs().filter_map(|run| run.kind).max();
     let origin = runs().map(|run| run.origin.with(kind)).next();
     let origin = origin.unwrap_or_else(|| "not measured yet".to_owned());
-    // Of a search for a rate, those that only showed the way rest on one run by design.
+    // Cells that only steer a search for a rate have one run by design.
     let searches = matches!(sweep.plan.search, Search::P99 { .. });
     let shows_the_way = |cell: &&Cell| searches && cell.rate_per_s.is_some() && cell.repeats == 1;
     let cells = sweep.cells.iter().filter(|cell| !shows_the_way(cell));
@@ -281,7 +281,7 @@ fn meaning(code: &str, verdict: Verdict) -> String {
     reason::short(code, verdict).map_or_else(String::new, |words| format!(" ({words})"))
 }
 
-/// What speaks against the cells, the worst of each check: `H06 warn (no steady state)`,
+/// Returns the checks against the cells, each with its worst verdict: `H06 warn (no steady state)`,
 /// `H20 unknown in 2 of 6 cells (measured too rarely)`.
 pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
     let measured = sweep.cells.iter().filter(|cell| cell.iops.is_some()).count();
@@ -295,8 +295,8 @@ pub(crate) fn held_against(sweep: &SweepResult) -> Vec<String> {
     against(sweep).into_iter().map(say).collect()
 }
 
-/// Checks that did not pass in a cell, with their worst verdict and the cells where that is so, in
-/// the order of what they say.
+/// Returns the checks that did not pass in a cell, with their worst verdict and the number of such
+/// cells, by weight.
 fn against(sweep: &SweepResult) -> Vec<(&str, Verdict, usize)> {
     let measured = sweep.cells.iter().filter(|cell| cell.iops.is_some());
     let mut found: BTreeMap<&str, (Verdict, usize)> = BTreeMap::new();
@@ -312,7 +312,7 @@ fn against(sweep: &SweepResult) -> Vec<(&str, Verdict, usize)> {
     found
 }
 
-/// Where a series bends.
+/// Describes the knee of a series.
 pub(crate) fn knee(series: &Series) -> String {
     let of = of(&series.settings);
     let Some(knee) = &series.knee else {
@@ -338,7 +338,7 @@ pub(crate) fn knee(series: &Series) -> String {
     )
 }
 
-/// What so many do beside the fewest.
+/// Describes the speed-up over the first value of the axis.
 pub(crate) fn scaled(series: &Series, scale: &Scale) -> String {
     let range = match scale.range {
         Some([low, high]) if low != high => format!(" ({low:.2} – {high:.2})"),
@@ -349,7 +349,7 @@ pub(crate) fn scaled(series: &Series, scale: &Scale) -> String {
     format!("  {axis}={value:<4} {times:>6.2} times the first{range}, {percent:.0} % of linear")
 }
 
-/// What a search came to.
+/// Describes the result of a search.
 pub(crate) fn search(sweep: &SweepResult, found: &Found) -> String {
     let Search::P99 { ns } = sweep.plan.search else { return String::new() };
     let (of, bound) = (of(&found.settings), figure::span(ns as f64));
@@ -378,7 +378,7 @@ pub(crate) fn search(sweep: &SweepResult, found: &Found) -> String {
     format!("p99 ≤ {bound}{of}: {best}; {missed}{}", interval(found))
 }
 
-/// Between what the rate lies, and how sure that is.
+/// Describes the interval of the rate and its confidence.
 fn interval(found: &Found) -> String {
     let sure = || format!("({:.0} %)", found.confidence * 100.0);
     match (found.low_per_s, found.high_per_s) {

@@ -7,7 +7,7 @@ use stats::{Latency, WorkerResult};
 use crate::figure;
 use crate::style::Paint;
 
-/// Longer tables are folded to their ends: nobody reads them in a terminal.
+/// Maximum number of rows; longer tables show only both ends.
 const ROWS: usize = 20;
 /// Longest name that is shown whole.
 const NAME: usize = 34;
@@ -15,7 +15,7 @@ const NAME: usize = 34;
 /// One target, or one volume that no target serves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TargetRow {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// I/Os done without a fault.
     pub ios: u64,

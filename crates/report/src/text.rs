@@ -1,7 +1,7 @@
 //! The final table for a terminal or a pipe.
 //!
-//! One headline, then what it rests on: latencies, processor time, targets, honesty checks, and
-//! the published records of the same kind of job. Every line stands by itself in a log.
+//! One headline, then its basis: latencies, CPU time, targets, honesty checks, and the published
+//! records of the same kind of job. Every line is understandable alone in a log.
 
 use std::io::{self, Write};
 
@@ -22,7 +22,7 @@ use crate::records::{self, Beside};
 use crate::style::Paint;
 use crate::targets;
 
-/// How many records stand beside a result.
+/// Number of published records shown with a result.
 const RECORDS_SHOWN: usize = 4;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;
@@ -31,16 +31,16 @@ const WHOLE: f64 = 0.9;
 /// Label width of the latency table, whose eight columns then end at column 80.
 const LATENCY_LABEL: usize = 8;
 
-/// The table, for a terminal or whoever reads it on one later.
+/// Renders the table for a terminal, now or later.
 pub fn painted(result: &RunResult, paint: Paint) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&printable_of(result), paint, &mut out);
     Painted::of(out)
 }
 
-/// The sum of a result in a few lines, for the last screen of a terminal: the number, how far to
-/// believe it and why, latencies, how I/Os ended, bounds, and how many checks stand above.
+/// Renders the summary of a result in a few lines, for the last screen of a terminal: the number,
+/// its credibility and reason, latencies, how I/Os ended, bounds, and the number of checks above.
 pub fn closing(result: &RunResult, paint: Paint) -> Painted {
     let mut out = Vec::new();
     let _ = write_closing(&printable_of(result), paint, &mut out);
@@ -103,8 +103,8 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
     write_records(result, paint, out)
 }
 
-/// What a hurried reader needs first: the number, how far to believe it and why; then what it is
-/// of, and how its I/Os ended.
+/// Writes the most important lines: the number, its credibility and the reason; then the job, and
+/// how its I/Os ended.
 fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io::Result<()> {
     let job = &result.job;
     writeln!(out, "{}", reason::headline(result, paint))?;
@@ -118,7 +118,7 @@ fn write_headline(result: &RunResult, paint: Paint, out: &mut impl Write) -> io:
     writeln!(out, "{}\n", extent_line(result, paint))
 }
 
-/// Bytes a second, how many I/Os in what time, and how they ended.
+/// Returns bytes per second, the number of I/Os and their time, and how they ended.
 fn extent_line(result: &RunResult, paint: Paint) -> String {
     let totals = &result.totals;
     let flushes = match totals.flush.ios {
@@ -227,7 +227,7 @@ fn write_placement(placement: &Placement, out: &mut impl Write) -> io::Result<()
     writeln!(out, "{:LABEL$}{}{pinned}{shared}", "", parts.join(" · "))
 }
 
-/// What measuring itself cost.
+/// Writes the cost of measuring.
 fn write_cost(cost: Option<&MeasuringCost>, out: &mut impl Write) -> io::Result<()> {
     let Some(cost) = cost else { return Ok(()) };
     let share = cost.initiator_percent.map(|percent| format!(" ({percent:.1} % of the workers)"));
@@ -369,7 +369,7 @@ mod test {
         assert!(!said.contains("as a multiple") && !said.contains("Third I/O"), "{said}");
         let why = "records  not compared with published figures: the result is invalid (H02)\n";
         assert!(said.ends_with(why), "{said}");
-        // Of a job that nobody published anything about there is nothing to say.
+        // A job without comparable records has no such line.
         result.job.storage = "null".into();
         assert!(!text(&result, Paint::PLAIN).contains("records"));
     }

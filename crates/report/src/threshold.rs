@@ -1,9 +1,9 @@
-//! Thresholds, as `p99>500us`: what must not be, and whether it is.
+//! Thresholds, as `p99>500us`: the forbidden range, and whether a result is in it.
 //!
-//! Of a single run its figures decide; of several the interval of their median, and of a comparison
-//! the interval of the ratio. Faults and maxima have no median that matters: they are judged by
-//! their sum and by the most of all runs. A result that is invalid, or of storage that nobody asked
-//! to imitate, keeps no bound.
+//! A single run is judged by its figures, several runs by the interval of their median, and a
+//! comparison by the interval of the ratio. Faults and maxima are judged by their sum and by the
+//! maximum of all runs, as their median says nothing. A result that is invalid, or of imitated
+//! storage that was not requested, misses every bound.
 
 mod asked;
 mod cell;
@@ -31,7 +31,7 @@ pub struct Threshold {
     text: String,
 }
 
-/// What may have a bound.
+/// Figure that may have a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     Iops(Side),
@@ -86,7 +86,7 @@ const NAMES: &str = "iops, bw, mean, p50, p90, p99, p99.9, p99.99, max (of reads
                      flushes only: read.p99), errors, us_per_io, cpu";
 /// Figures that comparisons have.
 const COMPARED: &str = "iops, bw, mean, p50, p99, p99.9, us_per_io";
-/// Fewest runs whose interval covers a median with 95 %.
+/// Minimum number of runs whose interval covers a median with 95 %.
 const ENOUGH: usize = 6;
 
 impl FromStr for Threshold {
@@ -176,7 +176,7 @@ impl Figure {
         digits.parse::<f64>().ok().map(|number| number * times)
     }
 
-    /// What it is in a result; whether it is only a lower bound.
+    /// Returns the figure's value in a result, and whether it is only a lower bound.
     fn value(self, result: &RunResult) -> Option<(f64, bool)> {
         let totals = &result.totals;
         let direction = |side| -> Option<&Direction> {
@@ -202,7 +202,7 @@ impl Figure {
         }
     }
 
-    /// What comparisons call it.
+    /// Returns the figure's name in comparisons.
     fn compared(self) -> Option<&'static str> {
         match self {
             Figure::Iops(Side::All) => Some("IOPS"),
@@ -216,7 +216,7 @@ impl Figure {
         }
     }
 
-    /// Whether the document of a sweep lacks it.
+    /// Returns whether a sweep's document does not have the figure.
     fn is_in_results_only(self) -> bool {
         match self {
             Figure::Iops(side) | Figure::Bytes(side) | Figure::Latency(side, _) => {
@@ -275,7 +275,7 @@ impl Threshold {
         if self.is_above { value > self.bound } else { value < self.bound }
     }
 
-    /// What lies between `low` and `high` comes to.
+    /// Returns the verdict on an interval from `low` to `high`.
     fn between(&self, low: f64, high: f64) -> Kept {
         match (self.crosses(low), self.crosses(high)) {
             (true, true) => Kept::Missed,
@@ -298,7 +298,7 @@ impl Threshold {
         self.unless_refused(of, results, self.told(results, &[]))
     }
 
-    /// A result that is invalid or of something else than was asked for keeps no bound.
+    /// Returns the bound; missed for results that are invalid or not of the requested storage.
     fn unless_refused(&self, of: &str, results: &[RunResult], told: Told) -> Bound {
         let why = invalid(results).or_else(|| results.iter().find_map(unasked));
         match why {
@@ -307,8 +307,7 @@ impl Threshold {
         }
     }
 
-    /// What the figures of whole runs come to. Of those that were `cut` faults and the longest I/O
-    /// count all the same.
+    /// Returns the verdict on whole runs. Faults and the longest I/O of `cut` runs count too.
     fn told(&self, whole: &[RunResult], cut: &[RunResult]) -> Told {
         match (self.figure, whole) {
             (Figure::Errors, _) => self.sum(whole, cut),
@@ -322,7 +321,7 @@ impl Threshold {
         }
     }
 
-    /// A single figure, perhaps a lower bound of what it is.
+    /// Judges a single figure, perhaps a lower bound.
     fn one(&self, value: f64, at_least: bool, of: &str) -> Told {
         let words = self.figure.words(value);
         let verdict = self.between(value, if at_least { f64::INFINITY } else { value });
@@ -363,7 +362,7 @@ impl Threshold {
             let why = if whole.is_empty() { NO_RUN } else { TOO_FEW };
             return (Kept::Unknown, why.to_owned(), None);
         };
-        // Any of them may be longer than what is known of it.
+        // Each value may be a lower bound.
         let open = whole.iter().map(of).any(|value| value.is_none_or(|(_, at_least)| at_least));
         let of = match whole.len() + cut.len() {
             1 => String::new(),
@@ -399,8 +398,8 @@ impl Threshold {
         (self.between(spread.low, end), evidence, Some(spread.median))
     }
 
-    /// Whether the cells of a sweep crossed it. Most figures stand in its document; `read` finds
-    /// the result of a run for those that do not.
+    /// Returns whether the cells of a sweep crossed the threshold. Most figures are in the sweep's
+    /// document; `read` finds the result of a run for the others.
     pub fn of_sweep(
         &self,
         sweep: &SweepResult,

@@ -1,5 +1,5 @@
-//! What a browser or a collector of metrics sees of a run in progress, or of a server: the page,
-//! the document that it draws, and the same as metrics. Pure functions of a [`Moment`].
+//! View of a run in progress, or of a server, for a browser or a metrics collector: the page, its
+//! document, and the same as metrics. Pure functions of a [`Moment`].
 
 #[cfg(test)]
 mod dashboard;
@@ -17,14 +17,14 @@ use crate::style::Paint;
 
 pub use self::metrics::{metrics, open_metrics};
 
-/// The page: everything is in it, and it asks only the server that it came from.
+/// Page: self-contained, with requests only to its server.
 const PAGE: &str = include_str!("watch/page.html");
-/// Where the first state stands in it.
+/// Placeholder of the first state in the page.
 const FIRST: &str = "<script type=\"application/json\" id=\"first\">null</script>";
 
-/// The page, with what is known at a moment: it is drawn at once, and again with each event.
+/// Returns the page with the current state, which it draws at once and again with each event.
 pub fn page(moment: &Moment) -> String {
-    // Nothing in it may end the element.
+    // The state must not close the script element.
     let state = document(moment).to_string().replace('<', "\\u003c");
     PAGE.replacen(FIRST, &FIRST.replace("null", &state), 1)
 }
@@ -32,9 +32,9 @@ pub fn page(moment: &Moment) -> String {
 /// Everything that is known at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
-    /// What the program does.
+    /// Activity of the program.
     pub stage: Stage,
-    /// Of a run.
+    /// Description of a run.
     pub about: About,
     /// The latest second; `None` before the first.
     pub snapshot: Option<Snapshot>,
@@ -42,19 +42,19 @@ pub struct Moment {
     pub past: VecDeque<Past>,
     /// Highest rate of the measured window, in I/Os per second.
     pub most_iops: f64,
-    /// Honesty checks as they stood when they were last made.
+    /// Latest verdicts of the honesty checks.
     pub checks: Vec<Check>,
     /// How far the result is believed; empty before it is known.
     pub verdict: String,
-    /// Where a sweep is; empty without one.
+    /// Progress of a sweep; `None` without one.
     pub sweep: Option<Progress>,
-    /// What is served, by a server.
+    /// Volumes and portals of a server.
     pub served: Option<Served>,
     /// A line of log: the latest.
     pub line: String,
 }
 
-/// What the program does.
+/// Activity of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stage {
     /// Opens, lays out, connects.
@@ -86,25 +86,25 @@ pub struct Past {
     pub iops: f64,
     /// Half of the I/Os were faster, in nanoseconds.
     pub p50_ns: Option<u64>,
-    /// Of a hundred I/Os one was slower, in nanoseconds.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: Option<u64>,
 }
 
-/// Where a sweep is.
+/// Progress of a sweep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Runs that are done.
     pub done: usize,
     /// Runs that there are to be.
     pub planned: usize,
-    /// What is being measured.
+    /// Cell that is being measured.
     pub cell: String,
 }
 
-/// What a server serves.
+/// Volumes and portals of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Served {
-    /// Where it listens, as "iscsi=127.0.0.1:3260".
+    /// Listening addresses, as "iscsi=127.0.0.1:3260".
     pub portals: Vec<String>,
     /// Names and bytes of its volumes.
     pub volumes: Vec<(String, u64)>,
@@ -133,13 +133,13 @@ impl Moment {
         self.snapshot = Some(snapshot.clone());
     }
 
-    /// A run begins: what was seen of one before is over.
+    /// Starts a run and forgets the previous one.
     pub fn begin(&mut self, about: &About) {
         let (sweep, served) = (self.sweep.take(), self.served.take());
         *self = Moment { about: about.clone(), sweep, served, ..Moment::default() };
     }
 
-    /// Takes how the checks stand.
+    /// Updates the verdicts of the checks.
     pub fn judge(&mut self, result: &RunResult) {
         self.checks.clone_from(&result.checks);
         self.verdict = reason::verdict(result);
@@ -153,7 +153,7 @@ impl Moment {
     }
 }
 
-/// What the page draws. Names are the contract of `/api/state`.
+/// Returns the document that the page draws. Its names are the contract of `/api/state`.
 pub fn document(moment: &Moment) -> Value {
     let Moment { about, snapshot, .. } = moment;
     let past = moment.past.iter().map(|past| json!([finite(past.iops), past.p50_ns, past.p99_ns]));
@@ -237,7 +237,7 @@ fn finite(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// What speaks against the figures now, in words: first what a second shows by itself, then the
+/// Returns reasons against the current figures, in words: first those of this second, then the
 /// checks of the result so far that did not pass.
 fn lamps(moment: &Moment) -> Vec<Value> {
     let lamp =
@@ -314,7 +314,7 @@ mod test {
         for outside in ["http://", "https://", "@import", "url(", "<link", " src="] {
             assert!(!PAGE.contains(outside), "{outside}");
         }
-        // What comes from names is set as text, never as markup.
+        // Text from names is set as text, never as markup.
         assert!(!PAGE.contains("innerHTML") && !PAGE.contains("document.write"));
     }
 }

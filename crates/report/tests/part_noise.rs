@@ -1,5 +1,5 @@
-//! Parts of several hosts and results of other tools with random damage: what the fuzz target does,
-//! from its corpus and from seeds, in every test run.
+//! Random damage to partial results of several hosts and to results of other tools: the fuzz target
+//! with its corpus and seeds, in every test run.
 
 #[path = "../../../fuzz/src/part_file.rs"]
 mod part_file;

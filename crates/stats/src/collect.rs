@@ -43,7 +43,7 @@ pub struct WorkerName {
     pub group: Option<u32>,
     /// Workers with the same number do the same work, whenever they begin and end.
     pub load: u32,
-    /// True if the worker begins or ends at a time of its own.
+    /// True if the worker begins or ends at another time than the run.
     pub has_turn: bool,
     /// Time for which the worker is to be measured, in microseconds; `None` if its own work or that
     /// of other workers may end it earlier.
@@ -174,7 +174,7 @@ impl Collector {
     }
 
     /// Adds the work since the last second and moves that second's end to `t_s` seconds of the
-    /// phase: the rest is too short for a second of its own.
+    /// phase: the rest is too short for a separate second.
     pub fn extend_second(&mut self, t_s: f64) {
         self.second.settle();
         let stretch = self.covered.close();
@@ -296,7 +296,7 @@ impl Collector {
         histograms(&self.whole)
     }
 
-    /// Returns what the histograms do not hold, so that results of several hosts can be merged.
+    /// Returns the data that histograms lack, so that results of several hosts can be merged.
     pub fn exact(&self) -> ExactTotals {
         let whole = &self.whole;
         let paced = |of: fn(&Paced) -> &Latencies| {

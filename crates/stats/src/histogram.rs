@@ -17,7 +17,7 @@ pub(crate) use self::exact::{MostMoments, SAMPLES_MAX, checked};
 pub(crate) const GROUPING_POWER: u8 = 7;
 /// 2⁴² ns are 73 minutes, longer than any I/O that anybody waits for.
 const MAX_VALUE_POWER: u8 = 42;
-/// Longest latency with a bucket of its own; longer ones are counted in that bucket.
+/// Longest latency that the last bucket covers; longer ones are counted there, too.
 pub(crate) const LONGEST_NS: u64 = (1 << MAX_VALUE_POWER) - 1;
 /// Minimum number of samples above a percentile for it to be shown.
 const SAMPLES_ABOVE: f64 = 100.0;
@@ -92,7 +92,8 @@ impl Latencies {
     /// Counts one latency in nanoseconds.
     ///
     /// This takes 1.4 ns back to back; the library's bare increment takes 0.9 ns (2 shared vCPUs,
-    /// AMD EPYC). No count is maintained: it would cost another 0.1 ns, and it is the buckets' sum.
+    /// AMD EPYC). No count is maintained: a count would cost another 0.1 ns, and equals the
+    /// buckets' sum.
     #[inline]
     pub fn record(&mut self, ns: u64) {
         if self.buckets.increment(ns).is_err() {
@@ -378,7 +379,7 @@ pub struct Latency {
 pub struct WaitedForCpu {
     /// Share of the mean, 0 to 1.
     pub share: f64,
-    /// The same in nanoseconds.
+    /// Part of the mean, in nanoseconds.
     pub mean: f64,
 }
 

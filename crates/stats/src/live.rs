@@ -39,7 +39,7 @@ pub trait Live {
         self.inner().map_or(Action::Continue, Live::poll)
     }
 
-    /// Returns whether the view wants the interim result; called each second of the measured
+    /// Returns whether the view requests the interim result; called each second of the measured
     /// window.
     fn wants_result(&mut self) -> bool {
         self.inner().is_some_and(Live::wants_result)
@@ -52,8 +52,8 @@ pub trait Live {
         }
     }
 
-    /// Returns whether the view wants each worker's second in the next snapshot, at the cost of one
-    /// latency summary per worker.
+    /// Returns whether the view requests each worker's second in the next snapshot, at the cost of
+    /// one latency summary per worker.
     fn wants_workers(&mut self) -> bool {
         self.inner().is_some_and(Live::wants_workers)
     }

@@ -1,9 +1,9 @@
 //! Results of several hosts as one.
 //!
 //! Each host writes a [`Part`](crate::Part) with its result. Counts, sums and histograms of parts
-//! add up: the merged percentiles are those that one process would have computed, bit for bit. What
-//! does not belong together is [`Refused`]. Parts may come from anywhere, so nothing in them is
-//! believed that contradicts itself.
+//! add up: the merged percentiles are those that one process would have computed, bit for bit.
+//! Parts that do not belong together are [`Refused`]. Parts may come from anywhere, so
+//! contradictory figures in them are rejected.
 
 mod agree;
 mod costs;
@@ -55,7 +55,7 @@ pub struct Merge {
     numbers: usize,
 }
 
-/// What is kept of one part.
+/// Figures of one part that the merge retains.
 #[derive(Debug)]
 struct Host {
     started_ns: u64,
@@ -163,7 +163,7 @@ fn no_part() -> Refused {
     Refused("no part of several hosts: made without --part".to_owned())
 }
 
-/// Refuses what contradicts itself, or is longer than a run can make it.
+/// Refuses a contradictory result, or one longer than a run can make it.
 fn is_sound(result: &RunResult) -> Result<(), Refused> {
     let part = result.part.as_ref().ok_or_else(no_part)?;
     if !result.hosts.is_empty() {
@@ -195,7 +195,7 @@ fn is_sound(result: &RunResult) -> Result<(), Refused> {
     Ok(())
 }
 
-/// What a merged result says of a host.
+/// Returns the row of a host in a merged result.
 fn host_row(result: &RunResult) -> HostResult {
     let (totals, host) = (&result.totals, &result.host);
     let part = result.part.clone().unwrap_or_default();

@@ -149,16 +149,16 @@ pub struct RunResult {
     /// Histograms over time, all directions together: seconds, or longer spans of a long run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spans: Vec<Span>,
-    /// What lets this result be merged with those of other hosts.
+    /// Data for a merge with the results of other hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
-    /// Of a merged result: its hosts.
+    /// Hosts of a merged result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostResult>,
-    /// Of a merged result: between the first and the last host's beginning, in nanoseconds.
+    /// Time between the first and the last host's start in a merged result, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skew_ns: Option<u64>,
-    /// Of a merged result: the time in which all hosts measured.
+    /// Time in which all hosts of a merged result measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub common_window: Option<CommonWindow>,
     /// Warnings to the reader, in sentences.

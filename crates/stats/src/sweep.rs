@@ -86,8 +86,8 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-/// Scope of what is new for each run of a sweep. Memory layout and thread placement differ between
-/// processes: runs within one process share them.
+/// Scope of the resources that are new for each run of a sweep. Memory layout and thread placement
+/// differ between processes: runs within one process share them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RepeatAs {
@@ -263,7 +263,7 @@ pub struct Knee {
     /// knee with 95 % confidence. `null` if a load has fewer than three runs.
     #[serde(default)]
     pub among: Option<Vec<String>>,
-    /// The same as numbers, in the unit of the axis.
+    /// Values of these loads as numbers, in the unit of the axis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub among_numbers: Option<Vec<f64>>,
 }

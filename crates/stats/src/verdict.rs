@@ -128,7 +128,7 @@ impl Verdict {
 pub enum Class {
     /// Every check passed, or does not apply.
     Publishable,
-    /// Nothing is known to be wrong.
+    /// No error is known.
     #[default]
     Indicative,
     /// A check failed, or is missing.

@@ -14,7 +14,7 @@ use crate::sample::places;
 /// Backing store of a volume's data.
 #[derive(Debug)]
 pub enum Ground {
-    /// Nothing is stored.
+    /// Discards writes.
     Nothing,
     /// Memory of this process.
     Memory,

@@ -139,7 +139,7 @@ pub trait Volume: Send + Sync {
         Vec::new()
     }
 
-    /// Events of this volume and of those below, in a sentence; `None` if there are none.
+    /// Events of this volume and of its inner volumes, in a sentence; `None` if there are none.
     fn incidents(&self) -> Option<String> {
         let mut all = self.own_incidents();
         all.extend(self.below().into_iter().filter_map(|volume| volume.incidents()));

@@ -31,7 +31,7 @@ struct Settings {
     program: [u64; 2],
 }
 
-/// Where and how much.
+/// Options of the comparison.
 struct Options {
     pairs: usize,
     out: PathBuf,

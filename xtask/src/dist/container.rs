@@ -22,7 +22,7 @@ pub fn make(release: &Release, tree: &Path, staged: &Path, folder: &Path) -> Res
         say!("no container image: apt-get install buildah");
         return Ok(());
     };
-    // Nothing is kept on this machine: images and containers lie in the work folder.
+    // Images and containers are in the work folder, so none remain on this machine.
     let storage = folder.join("work/images");
     let buildah = || {
         let mut command = Command::new(&buildah);

@@ -1,5 +1,5 @@
-//! Licences of the libraries that are linked into the program, in one file: what MIT and others
-//! demand of those who pass a program on.
+//! Licences of the libraries that are linked into the program, in one file: MIT and others require
+//! this of distributors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -2,7 +2,7 @@
 //!
 //! Recipes are files below `packaging`; distributions can use them without this command. The tools
 //! are those of the formats: `dpkg-buildpackage` with debhelper, `rpmbuild`, GNU tar, `buildah`.
-//! Nothing but commit, compiler and tools decides the bytes; `--twice` shows that.
+//! The bytes depend only on commit, compiler and tools, as `--twice` shows.
 
 mod archive;
 pub mod build;
@@ -46,7 +46,7 @@ enum Kind {
 
 #[derive(Debug, Default, PartialEq)]
 struct Options {
-    /// Install, use and remove what was made.
+    /// Install, use and remove the packages.
     test: bool,
     /// Pack quickly and try a debug build, as `cargo xtask test` does; without other files.
     quick: bool,
@@ -60,7 +60,7 @@ struct Options {
     fixed: Option<PathBuf>,
     /// The one kind to build; both if absent.
     only: Option<Kind>,
-    /// Where the files of the release will be.
+    /// Base URL of the release's files.
     base_url: Option<String>,
 }
 

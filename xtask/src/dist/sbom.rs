@@ -13,7 +13,7 @@ use crate::process::{self, Show};
 use crate::say::say;
 use crate::target_folder;
 
-/// OWASP's tool for cargo. A version of its own: another one may write other bytes.
+/// OWASP's tool for cargo, in a fixed version: another one may write other bytes.
 const TOOL: &str = "cargo-cyclonedx";
 const VERSION: &str = "0.5.9";
 /// Fewer libraries than this are not the whole program.

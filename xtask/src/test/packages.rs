@@ -43,8 +43,8 @@ const PACKAGES: &[(&str, &str)] = &[
 /// The package with qemu's iSCSI driver, and where the driver lies in it.
 const QEMU_DRIVER: &str = "qemu-block-extra";
 
-/// Installs what is missing, as root on Debian; elsewhere says what is missing. Never fails: what
-/// stays missing becomes a skip where it is wanted.
+/// Installs missing programs, as root on Debian; elsewhere lists them. Never fails: a program that
+/// is still missing causes a skip in its tests.
 pub fn provide(install: bool) -> Result<Tally> {
     let missing = || PACKAGES.iter().filter(|(_, program)| process::find(program).is_none());
     let mut names: Vec<&str> = missing().map(|(package, _)| *package).collect();
@@ -68,8 +68,8 @@ pub fn provide(install: bool) -> Result<Tally> {
     Ok(Tally::default())
 }
 
-/// The program of a package; installed first if it is missing and that is ours to do. The error
-/// says what is missing, and the remedy.
+/// Returns the program of a package; installs it first if it is missing and we may. The error has
+/// the missing program and the remedy.
 pub fn program(package: &str, program: &str, install: bool) -> Result<PathBuf, String> {
     let words = |error| format!("{error:#}");
     if process::find(program).is_none() && may_install(install) {
@@ -82,7 +82,7 @@ pub fn program(package: &str, program: &str, install: bool) -> Result<PathBuf, S
     process::find(program).ok_or_else(missing)
 }
 
-/// Asks the archive what it has. Lists may be absent, as in container images, or older than it.
+/// Updates the archive's package lists, which may be absent, as in container images, or outdated.
 pub fn update(install: bool) -> Result<bool> {
     Ok(may_install(install) && apt(&["update", "-q"])?.success())
 }
@@ -92,7 +92,7 @@ fn may_install(install: bool) -> bool {
     install && root && process::find("apt-get").is_some()
 }
 
-/// What the system tests have to know about programs that are not in the usual places.
+/// Returns variables for the system tests with programs outside the usual places.
 pub fn variables() -> Vec<(&'static str, PathBuf)> {
     let ours = own_qemu();
     let image = ours.join("usr/bin/qemu-img");
@@ -120,8 +120,8 @@ fn apt_install(packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks a package, and what it lacks on this machine, into the target folder, and returns a
-/// script that starts its program with these libraries.
+/// Unpacks a package and its missing libraries into the target folder, and returns a script that
+/// starts its program with these libraries.
 fn unpack_program(package: &str, program: &str) -> Result<PathBuf> {
     let folder = target_folder().join("interop").join(package);
     let script = folder.join(program);
@@ -205,7 +205,7 @@ fn unpack_qemu() -> Result<()> {
     unpack_all(&folder)
 }
 
-/// Which version of the driver the archive has. It may be older than the qemu installed.
+/// Returns the archive's version of the driver, which may be older than the installed qemu.
 fn driver_version() -> Option<String> {
     let mut command = Command::new("apt-cache");
     let outcome = process::run(command.args(["madison", QEMU_DRIVER]), LIMIT, Show::Nothing);

@@ -79,7 +79,7 @@ impl Tally {
         }
     }
 
-    /// Adds what the system tests recorded, a line per event, parts separated by tabs: `skip TEST
+    /// Adds the records of the system tests, a line per event, parts separated by tabs: `skip TEST
     /// REASON`, or `case SUITE NAME passed|failed|skipped REASON` for the cases of a third-party
     /// suite, which ran inside one of our tests.
     pub fn add_record(&mut self, record: &str) {

@@ -41,7 +41,7 @@ pub(crate) unsafe fn copy_out(from: *const u8, to: *mut u8, len: usize) {
 /// Copies `len` bytes in.
 ///
 /// # Safety
-/// As [`copy_out`], with `to` shared and `from` valid for reads while nobody writes there.
+/// Same as [`copy_out`], with `to` shared and `from` valid for reads without concurrent writes.
 pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
     for (word, bytes, before) in words(to, len) {
         let mut new = [0; WORD];
@@ -56,7 +56,7 @@ pub(crate) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
 /// Makes `len` bytes zero.
 ///
 /// # Safety
-/// As for `to` of [`copy_in`].
+/// Same as for `to` of [`copy_in`].
 pub(crate) unsafe fn zero(to: *mut u8, len: usize) {
     for (word, bytes, _) in words(to, len) {
         // SAFETY: as in `copy_out`.
@@ -79,7 +79,7 @@ fn put(word: &AtomicU64, new: [u8; WORD], bytes: Range<usize>) {
 /// [`copy_out`]: no prefetch.
 ///
 /// # Safety
-/// As there.
+/// Same as [`copy_out`].
 pub(crate) unsafe fn copy_out_ahead(from: *const u8, to: *mut u8, len: usize, _: *const u8) {
     // SAFETY: the caller's promise.
     unsafe { copy_out(from, to, len) }
@@ -88,7 +88,7 @@ pub(crate) unsafe fn copy_out_ahead(from: *const u8, to: *mut u8, len: usize, _:
 /// [`copy_out`]: no non-temporal stores.
 ///
 /// # Safety
-/// As there.
+/// Same as [`copy_out`].
 pub(crate) unsafe fn copy_out_past_cache(from: *const u8, to: *mut u8, len: usize, _: *const u8) {
     // SAFETY: the caller's promise.
     unsafe { copy_out(from, to, len) }
@@ -97,7 +97,7 @@ pub(crate) unsafe fn copy_out_past_cache(from: *const u8, to: *mut u8, len: usiz
 /// [`copy_in`]: no prefetch.
 ///
 /// # Safety
-/// As there.
+/// Same as [`copy_in`].
 pub(crate) unsafe fn copy_in_ahead(from: *const u8, to: *mut u8, len: usize, _: *const u8) {
     // SAFETY: the caller's promise.
     unsafe { copy_in(from, to, len) }
@@ -106,13 +106,13 @@ pub(crate) unsafe fn copy_in_ahead(from: *const u8, to: *mut u8, len: usize, _: 
 /// [`copy_in`]: no non-temporal stores.
 ///
 /// # Safety
-/// As there.
+/// Same as [`copy_in`].
 pub(crate) unsafe fn copy_in_past_cache(from: *const u8, to: *mut u8, len: usize, _: *const u8) {
     // SAFETY: the caller's promise.
     unsafe { copy_in(from, to, len) }
 }
 
-/// Nothing to wait for.
+/// Does nothing: there are no non-temporal stores to wait for.
 pub(crate) fn end_stream() {}
 
 /// No prefetch.

@@ -57,7 +57,7 @@ fn copies_out_and_in_what_was_asked_for() {
     for (len, from, to) in shapes() {
         for out in OUT {
             let mut own = vec![0xee; ROOM];
-            // SAFETY: both ranges lie in their bounds; `own` is ours.
+            // SAFETY: both ranges are in bounds; `own` is exclusive.
             unsafe { out(memory.at(from as u64, len), own[to..to + len].as_mut_ptr(), len) };
             assert!(own[..to].iter().chain(&own[to + len..]).all(|byte| *byte == 0xee));
             assert_eq!(own[to..to + len], pattern[from..from + len], "{len} from {from} to {to}");
@@ -66,7 +66,7 @@ fn copies_out_and_in_what_was_asked_for() {
     for (len, from, to) in shapes() {
         for into in IN {
             let memory = Memory::new(ROOM as u64).unwrap();
-            // SAFETY: both ranges lie in their bounds, and nobody writes the pattern.
+            // SAFETY: both ranges are in bounds, and there are no writes to the pattern.
             unsafe { into(pattern[from..].as_ptr(), memory.at(to as u64, len), len) };
             end_stream();
             let mut back = vec![9; ROOM];

@@ -1,7 +1,7 @@
 //! Copies in x86-64 assembly.
 //!
-//! The last step of each overlaps the one before, so that no length needs a loop of bytes; a byte
-//! that is copied twice is still one of those written.
+//! The last step of each copy overlaps the one before, so no length needs a byte loop; a byte that
+//! is copied twice is still one that the caller wrote.
 
 use core::arch::asm;
 use core::arch::x86_64::{_MM_HINT_T1, _mm_prefetch, _mm_sfence};
@@ -60,7 +60,7 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
 /// Copies `len` bytes; beyond the early lines it prefetches the lines of `next` meanwhile.
 ///
 /// # Safety
-/// As for [`copy`]; `next` may be any address.
+/// Same as for [`copy`]; `next` may be any address.
 #[inline]
 pub(crate) unsafe fn copy_ahead(from: *const u8, to: *mut u8, len: usize, next: *const u8) {
     // SAFETY: the caller's promise, and the lengths that each asks for.
@@ -77,11 +77,11 @@ pub(crate) unsafe fn copy_ahead(from: *const u8, to: *mut u8, len: usize, next: 
     }
 }
 
-/// The same with non-temporal stores, except for the lines at both ends, which may be shared. Other
-/// cores see them after [`end_stream`].
+/// Copies with non-temporal stores, except for the lines at both ends, which may be shared. Other
+/// cores see the stores after [`end_stream`].
 ///
 /// # Safety
-/// As for [`copy_ahead`].
+/// Same as for [`copy_ahead`].
 #[inline]
 pub(crate) unsafe fn copy_past_cache(from: *const u8, to: *mut u8, len: usize, next: *const u8) {
     let mut at = to.align_offset(LINE).min(len);
@@ -141,7 +141,7 @@ fn suits_string(from: *const u8, to: *mut u8) -> bool {
 }
 
 /// # Safety
-/// As for [`copy`].
+/// Same as for [`copy`].
 #[inline(always)]
 unsafe fn copy_string(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise; the direction is forward, as everywhere in Rust.
@@ -159,7 +159,7 @@ macro_rules! wide {
         beside [$($beside:literal)?], end [$($end:literal)?], uses [$($used:tt)*]
     ) => {
         /// # Safety
-        /// As for [`copy`]; `len` is more than two lines, and the processor has the registers.
+        /// Same as for [`copy`]; `len` is more than two lines, and the processor has the registers.
         #[inline(always)]
         unsafe fn $name(from: *const u8, to: *mut u8, len: usize, $($next: *const u8)?) {
             // SAFETY: the caller's promise; `at` goes up to `end`, a step before `len`.
@@ -209,7 +209,7 @@ wide!(64: copy_widest(), 128, ["zmm16" "0"] ["zmm17" "64"],);
 wide!(64: copy_widest_ahead(next), 64, ["zmm16" "0"], "prefetcht1 [{next} + {at}]");
 
 /// # Safety
-/// As for [`zero`]; `len` is at least a line, and the processor has AVX.
+/// Same as for [`zero`]; `len` is at least a line, and the processor has AVX.
 #[inline(always)]
 unsafe fn zero_wide(to: *mut u8, len: usize) {
     // SAFETY: as in the copies: `at` goes up to `end`, which is a line before `len`.
@@ -230,7 +230,7 @@ unsafe fn zero_wide(to: *mut u8, len: usize) {
             to = in(reg) to,
             end = in(reg) len - LINE,
             at = inout(reg) 0_usize => _,
-            // Its upper half is zero, so nothing has to be cleared.
+            // The upper half of this register is zero, so nothing has to be cleared.
             out("xmm0") _,
             options(nostack),
         );
@@ -241,7 +241,7 @@ unsafe fn zero_wide(to: *mut u8, len: usize) {
 /// detects what else the CPU has.
 ///
 /// # Safety
-/// As for [`copy_ahead`]; `len` is at least a line.
+/// Same as for [`copy_ahead`]; `len` is at least a line.
 #[cold]
 #[inline(never)]
 unsafe fn copy_narrow(from: *const u8, to: *mut u8, len: usize, next: *const u8) {
@@ -260,7 +260,7 @@ unsafe fn copy_narrow(from: *const u8, to: *mut u8, len: usize, next: *const u8)
 /// Copies the first and the last line.
 ///
 /// # Safety
-/// As for [`copy`]; `len` is one or two lines, or something between.
+/// Same as for [`copy`]; `len` is one or two lines, or something between.
 #[inline(always)]
 unsafe fn copy_two_lines(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
@@ -299,7 +299,7 @@ unsafe fn copy_two_lines(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As for [`copy`] with a length of one line.
+/// Same as for [`copy`] with a length of one line.
 #[inline(always)]
 unsafe fn copy_line(from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
@@ -327,7 +327,7 @@ unsafe fn copy_line(from: *const u8, to: *mut u8) {
 /// Copies one line with non-temporal stores.
 ///
 /// # Safety
-/// As for [`copy_line`]; `to` is a multiple of 64.
+/// Same as for [`copy_line`]; `to` is a multiple of 64.
 #[inline(always)]
 unsafe fn stream_line(from: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise.
@@ -356,7 +356,7 @@ unsafe fn stream_line(from: *const u8, to: *mut u8) {
 macro_rules! pair {
     ($name:ident, $load:literal, $store:literal, $register:ident, $bytes:literal) => {
         /// # Safety
-        /// As for [`copy`]; the length is that of the register, or up to twice that.
+        /// Same as for [`copy`]; the length is that of the register, or up to twice that.
         #[inline(always)]
         unsafe fn $name(from: *const u8, to: *mut u8, len: usize) {
             let last = len - $bytes;
@@ -402,7 +402,7 @@ pair!(
 /// Copies up to two lines.
 ///
 /// # Safety
-/// As for [`copy`].
+/// Same as for [`copy`].
 #[inline(always)]
 unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise, and the lengths that each asks for.

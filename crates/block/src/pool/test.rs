@@ -58,7 +58,7 @@ fn a_share_leaves_as_much_for_others() {
     let held: Vec<_> = accounts.iter().map(take_all).collect();
     let left = pool.0.borrow().free_bytes() as usize;
     // Eight accounts that take all they can get leave a third of the shared memory, and a share is
-    // an eighth of what is left.
+    // an eighth of the remaining memory.
     assert!((4 << 20..=6 << 20).contains(&held[0]), "{held:?}");
     assert!(held.is_sorted_by(|one, next| next <= one), "{held:?}");
     assert!(left > (48 << 20) / 4, "{held:?} {left}");
@@ -88,7 +88,7 @@ fn however_many_take_all_they_can_each_has_what_is_promised() {
     all.extend(std::iter::from_fn(|| pool.take(Pool::MEDIUM_BYTES)));
     all.extend(std::iter::from_fn(|| pool.take(Pool::LARGE_BYTES)));
     assert_eq!(budget.shared_left_bytes(), 0);
-    // There is still room for a new connection.
+    // A new connection still has room.
     let good = pool.fair_account(32 << 10).unwrap();
     for _ in 0..10 {
         let mut mine = vec![good.take_part(Pool::LARGE_BYTES).unwrap()];
@@ -122,11 +122,11 @@ fn memory_goes_back_when_it_was_not_used_for_a_while() {
 fn memory_that_was_held_for_long_goes_back_too() {
     let pool = Pool::within(Budget::new(2 << 30));
     let all: Vec<_> = (0..100).map_while(|_| pool.take(Pool::LARGE_BYTES)).collect();
-    // Held idle, until no further review is asked for.
+    // Buffers are idle, until no further review is requested.
     (0..40).for_each(|half| _ = pool.review(Nanos::from_millis(500 * half)));
     assert!(!pool.review(Nanos::from_secs(20)));
     all.into_iter().for_each(|buf| pool.give(buf));
-    // The returning caller reviews once, and goes on as long as it is told to.
+    // The returning caller reviews once, and continues while the result is true.
     let times = (0..100).map(|half| Nanos::from_millis(20_500 + 500 * half));
     let reviews = times.take_while(|now| pool.review(*now)).count();
     assert!(reviews < 20, "{reviews} reviews until nothing was to be given back");
@@ -244,7 +244,7 @@ impl Chance {
             let rows: Vec<_> =
                 (0..account.promised_rows()).map(|_| account.take_row(9).unwrap()).collect();
             rows.into_iter().for_each(|buf| account.pool().give(buf));
-            // Only its own holdings keep an account from its promises.
+            // Only an account's own buffers keep it from its promised ones.
             if account.held_bytes() == 0 {
                 let taken = [
                     account.take_part(Pool::LARGE_BYTES).expect("data"),

@@ -23,9 +23,9 @@ pub struct Line {
     pub terse_version: u32,
     /// Requested sections of job files; all if empty.
     pub sections: Vec<String>,
-    /// Nothing is to be run: the jobs are to be printed as command lines.
+    /// Whether the jobs are printed as command lines and not run.
     pub show: bool,
-    /// Nothing is to be run: the jobs are only parsed.
+    /// Whether the jobs are parsed and not run.
     pub parse_only: bool,
     /// Jobs that write are refused.
     pub read_only: bool,

@@ -43,7 +43,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine.
+    /// Returns this machine.
     pub fn this() -> Machine {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         let ids = ["/etc/machine-id", "/var/lib/dbus/machine-id"].map(read);
@@ -218,7 +218,7 @@ mod test {
         let (one, copy) = (machine("abc", &["a:1", "a:2"]), machine("abc", &["b:1"]));
         assert!(!ask(&scratch.0, &one, 1).copied);
         assert_eq!(ask(&scratch.0, &copy, 2), Kept { id: [2; 16], copied: true });
-        // Both machines find their own identities again, as in a shared home folder.
+        // Both machines find their identities again, as in a shared home folder.
         assert_eq!(ask(&scratch.0, &one, 3).id, [1; 16]);
         assert_eq!(ask(&scratch.0, &copy, 3), Kept { id: [2; 16], copied: false });
         // A card is added or removed, or none is visible: the machine ID decides.

@@ -1,5 +1,5 @@
-//! Results of other tools: `merge` shows what their histograms come to, and how far averages of
-//! their percentiles are off.
+//! Results of other tools: `merge` shows their merged histograms, and the error of averages of
+//! their percentiles.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,7 +16,7 @@ use crate::{output, show};
 
 /// Longest result that is read: fio's of a thousand jobs has 100 MB.
 const MAX_BYTES: u64 = 256 << 20;
-/// What tells whose a file is.
+/// Bytes at the start of a file that identify its tool.
 const HEAD_BYTES: u64 = 1 << 16;
 
 /// The document of `--json`.
@@ -36,7 +36,7 @@ enum Tool {
 }
 
 impl Tool {
-    /// Whose file it is; `None` if it is one of ours.
+    /// Returns the tool of a file; `None` if the file is one of ours.
     fn of(path: &Path) -> Result<Option<Tool>> {
         if !path.is_file() {
             return Ok(None);

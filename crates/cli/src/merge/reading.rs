@@ -21,7 +21,7 @@ pub fn in_order(
 ) -> Result<()> {
     let readers = os::cpu::allowed().len().clamp(1, READERS_MAX).min(files.len());
     let next = AtomicUsize::new(0);
-    // A reader is ahead of the others by what the channel holds.
+    // A reader is ahead of the others by at most the channel's capacity.
     let (send, parts) = sync_channel(readers);
     std::thread::scope(|scope| {
         for _ in 0..readers {

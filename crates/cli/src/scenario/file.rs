@@ -114,7 +114,7 @@ pub struct Row {
     /// A figure that the document does not have and that follows from its others.
     #[serde(default)]
     pub derived: Option<f64>,
-    /// Of all three.
+    /// Unit of all three figures.
     pub unit: String,
     /// Source of the model's figure.
     #[serde(default)]
@@ -122,7 +122,7 @@ pub struct Row {
     /// Whether a constant of the model was chosen to meet this figure.
     #[serde(default)]
     pub fitted: bool,
-    /// Where the live one stands.
+    /// Source of the live figure.
     #[serde(default)]
     pub live: Option<FigureSource>,
     /// Factor on the live figure before its comparison with the published one.

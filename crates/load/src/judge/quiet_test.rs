@@ -1,6 +1,6 @@
-//! A volume of another host that is what it says, read by a host that does nothing else: its result
-//! can be published, and not without any of its evidence. The I/Os are done in virtual time; what
-//! hosts and networks count is planted, as no host of the tests is ever quiet.
+//! An honest volume on another host, read by an otherwise idle host: its result is publishable, but
+//! not if any evidence is missing. The I/Os are done in virtual time; the counters of hosts and
+//! networks are planted, as no test host is ever quiet.
 
 use stats::verdict::*;
 use stats::{Class, RunResult, Verdict};
@@ -72,8 +72,8 @@ fn found(result: &RunResult, probed: Result<Probed, String>) -> Vec<Check> {
     ]
 }
 
-/// The class that a run of 30 s comes to with these reads beside it, and places of real data that
-/// were read before and after it.
+/// Returns the class of a 30 s run with these probe reads, and with data samples before and after
+/// it.
 fn class(probed: Result<Probed, String>, kept: Option<[u32; 2]>) -> (Class, Vec<Check>) {
     let spec = spec(2, &reads(8), 30.0);
     let mut takes = drive(7, 5000.0);

@@ -166,7 +166,7 @@ fn honest_runs_raise_no_alarm() {
 /// Lie of H22: 314 of 500 sessions are never served, in virtual time.
 #[test]
 fn sessions_that_are_never_served_are_told() {
-    // Of 500 sessions 314 complete nothing in three seconds.
+    // 314 of 500 sessions complete nothing in three seconds.
     let serve = |worker, _| match worker < 314 {
         true => (Nanos::from_secs(60), false),
         false => (Nanos::from_millis(20), false),

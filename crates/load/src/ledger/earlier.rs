@@ -1,7 +1,7 @@
 //! Verifies data of an earlier run without its ledger: only the data itself is known.
 //!
-//! A stamp cannot tell whether it is of the *last* write to its block, nor of which run: a write
-//! lost over an older one passes. To find that, compare with the ledger that the run left.
+//! A stamp does not show whether it is of the *last* write to its block, nor of which run: a lost
+//! overwrite is not detected. To find that, compare with the ledger that the run left.
 
 use block::{Geometry, Rng};
 

@@ -5,9 +5,9 @@ use std::fmt;
 /// A block with wrong data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Its offset on the volume.
+    /// Offset on the volume, in bytes.
     pub offset: u64,
-    /// What is wrong.
+    /// Kind of the error.
     pub kind: FindingKind,
 }
 
@@ -44,7 +44,7 @@ pub enum FindingKind {
         /// The last begun write.
         begun: u32,
     },
-    /// Holds data of another block, whoever wrote it.
+    /// The block has data of another block, from any run.
     Misplaced {
         /// The offset in its stamp.
         place: u64,

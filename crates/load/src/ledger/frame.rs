@@ -16,7 +16,7 @@ pub(super) struct Frame {
     pub(super) unit: u64,
     /// Number of blocks.
     pub(super) count: usize,
-    /// There are words for erasures, too.
+    /// Whether there are words for erasures, too.
     pub(super) erases: bool,
 }
 

@@ -3,7 +3,7 @@
 use super::{Erased, FindingKind, Ledger};
 use crate::stamp::{self, SECTOR, Sector};
 
-/// Maximum number of writes of a block during one read that are told apart.
+/// Maximum number of writes of a block during one read that are distinguished.
 const OVERLAPPING_MAX: u32 = 64;
 
 impl Ledger {
@@ -71,8 +71,8 @@ impl Ledger {
         }
     }
 
-    /// The same for a block trimmed without guaranteed zeroes: any data it ever held is fine, but
-    /// not data never written to it.
+    /// Compares a block trimmed without guaranteed zeroes: any data it ever held is fine, but not
+    /// data never written to it.
     fn judge_trimmed(
         &self,
         data: &[u8],
@@ -87,7 +87,7 @@ impl Ledger {
                 }
                 Sector::Ours(_) | Sector::Empty => None,
                 Sector::Torn => Some(FindingKind::Torn),
-                //= NVMe base §DLFEAT: all ones are a third way to read what was deallocated.
+                //= NVMe base §DLFEAT: all ones are a third possible content of deallocated blocks.
                 Sector::Foreign if sector.iter().all(|byte| *byte == 0xff) => None,
                 // Data from before the trim, if never written.
                 Sector::Foreign if !erased.written => None,
@@ -105,7 +105,7 @@ impl Ledger {
         }
         let erased = self.erased(place);
         let older = !self.trim_zeroes && erased.trimmed > 0 && erased.trimmed >= least;
-        // Data from before the first write is unknown, as is what a trim may leave.
+        // Data from before the first write is unknown, and so is the content after a trim.
         if least == 0 || older || most - least > OVERLAPPING_MAX {
             return true;
         }

@@ -1,4 +1,4 @@
-//! The ledger on volumes that keep, lose, tear and erase data.
+//! The ledger on volumes that retain, lose, tear and erase data.
 
 use super::*;
 use block::Rng;
@@ -56,7 +56,7 @@ fn what_an_earlier_run_wrote_does_not_pass_for_this_ones() {
     assert_eq!(at_rest(&now, &left, 8192), Some(FindingKind::Foreign));
 }
 
-/// Memory is copied byte by byte: a read beside a write may see both within a sector, and nothing
+/// Memory is copied byte by byte: a read during a write may see both within a sector, and nothing
 /// else.
 #[test]
 fn a_read_beside_a_write_may_see_parts_of_both() {

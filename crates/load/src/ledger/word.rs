@@ -42,7 +42,7 @@ fn give_back(block: &AtomicU64) {
     block.store(word & GENERATION | before << 31, Ordering::Release);
 }
 
-/// Between a claim and its write: whoever sees the latter sees the former.
+/// Orders a claim before its write: a thread that sees the write sees the claim.
 pub(crate) fn before_write() {
     fence(Ordering::Release);
 }

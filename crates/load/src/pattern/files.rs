@@ -24,7 +24,7 @@ pub(super) struct Files {
     /// The current file, and I/Os left on it.
     index: usize,
     left: u32,
-    /// Its index among unfinished files, if they are drawn.
+    /// Index of the current file among unfinished files, if these are drawn.
     slot: usize,
     /// Positions of the other files; the current one's entry is empty.
     parked: Vec<Position>,

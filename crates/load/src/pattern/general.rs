@@ -40,7 +40,7 @@ pub(crate) struct General {
     files: Option<Box<Files>>,
     /// The free places, where lengths differ and each place comes once.
     map: Option<Box<Map>>,
-    /// What is written is read again.
+    /// Written data is read again.
     read_back: Option<Box<ReadBack>>,
     /// The write whose range was trimmed last.
     trimmed: Option<Next>,
@@ -213,7 +213,7 @@ impl General {
         }
     }
 
-    /// The next I/O of its own.
+    /// Returns the next I/O of the pattern.
     pub(super) fn next_forward(&mut self) -> Option<Next> {
         if let Some(write) = self.trimmed.take() {
             return Some(write);
@@ -272,7 +272,7 @@ impl General {
         (offset, map.len(offset, line.size))
     }
 
-    /// Whether a flush comes next, behind the writes before it.
+    /// Returns whether a flush is next, after the writes before it.
     pub(super) fn owes_flush(&self) -> bool {
         self.flush_every > 0 && self.writes >= self.flush_every && self.trimmed.is_none()
     }

@@ -5,7 +5,7 @@
 
 use block::Rng;
 
-/// Most places of a map, 128 MiB of memory: the length of a volume is what its target claims.
+/// Maximum number of places of a map, 128 MiB of memory: the target may claim any volume size.
 const PLACES_MAX: u64 = 1 << 30;
 
 /// The free places of one worker.
@@ -19,7 +19,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Of a range of `bytes`, at least one place long; `None` if it is too long for a map.
+    /// Returns the map of a range of `bytes`, at least one place long; `None` if it is too long.
     pub(super) fn new(bytes: u64, align: u64) -> Option<Map> {
         let places = bytes / align;
         if places > PLACES_MAX {
@@ -88,7 +88,7 @@ impl Map {
         Some(at)
     }
 
-    /// Takes at most so many free places in a row from a free one on; returns how many.
+    /// Takes at most `most` contiguous free places from a free one on; returns their number.
     fn take(&mut self, first: u64, most: u64) -> u64 {
         let mut taken = 0;
         while taken < most {
@@ -160,7 +160,7 @@ mod test {
         assert!(whole(500) > 460);
         whole(12_000);
         assert!(whole(500) < 330);
-        // A length of no whole places keeps its end.
+        // A length other than a multiple of places is not rounded.
         let mut map = Map::new(1 << 20, 4096).unwrap();
         assert_eq!(draw(&mut map, &mut Rng::new(1, 0), 5000).1, 5000);
     }

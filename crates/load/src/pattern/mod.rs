@@ -114,7 +114,7 @@ impl Pattern {
         self.left() == 0
     }
 
-    /// Whether a flush comes next that follows so many writes: no I/O of a rate.
+    /// Returns whether a flush is next, after `flush_every` writes: the rate does not count it.
     pub(crate) fn owes_flush(&self) -> bool {
         match self {
             Pattern::General(general) => general.owes_flush(),
@@ -196,7 +196,7 @@ impl Plain {
         };
         let random = self.randoms == ALL || (self.randoms > 0 && self.rng.chance(self.randoms));
         let place = if random { self.rng.below(self.places) } else { self.next };
-        // A sequential I/O follows the one before it, whatever that was.
+        // A sequential I/O follows the previous one, whatever its kind.
         let step = if self.align == u64::from(self.size) { 1 } else { self.steps() };
         self.next = if place + step >= self.places { 0 } else { place + step };
         (op, self.start + place * self.align)

@@ -1,20 +1,20 @@
-//! What a worker has written, read again by the worker: after so many bytes, and at its end.
+//! Read-back of a worker's writes by the worker: after a number of bytes, and at its end.
 
 use block::{Nanos, Op};
 
 use super::Next;
 use super::general::General;
 
-/// The pattern a second time, some I/Os behind, with reads in the place of writes.
+/// The same pattern again, some I/Os behind, with reads instead of writes.
 #[derive(Debug)]
 pub(super) struct ReadBack {
     again: General,
-    /// After so many bytes of all I/Os.
+    /// Bytes of all I/Os between two read-backs.
     bytes_each: u64,
-    /// Bytes and I/Os since it read.
+    /// Bytes and I/Os since the last read-back.
     bytes: u64,
     ios: u64,
-    /// I/Os that it has still to go through.
+    /// I/Os of the pattern left in the current read-back.
     behind: u64,
 }
 
@@ -24,7 +24,7 @@ impl ReadBack {
         ReadBack { again, bytes_each, bytes: 0, ios: 0, behind: 0 }
     }
 
-    /// The next I/O: one of the worker's own, or one that reads what it wrote.
+    /// Returns the next I/O: one of the pattern, or one that reads back a write.
     pub(super) fn next(&mut self, mut own: impl FnMut() -> Option<Next>) -> Option<Next> {
         loop {
             while self.behind > 0 {
@@ -54,7 +54,7 @@ impl ReadBack {
         }
     }
 
-    /// Most reads that are still to come, of what was written so far.
+    /// Maximum number of reads left for the writes so far.
     pub(super) fn left(&self) -> u64 {
         self.behind + self.ios
     }
@@ -106,7 +106,7 @@ mod test {
         let ops: Vec<_> = all.iter().map(of).collect();
         let (read, write) = (Op::Read, Op::Write);
         assert_eq!(ops, [(write, 0), (write, 1), (read, 0), (read, 1), (write, 2), (read, 2)]);
-        // What is read anyway is not read again.
+        // A read of the pattern is not repeated.
         let access = Access { random: Places::Once, ..Access::new(4096, 50.0, 100.0) };
         let all = ios(access, 1 << 20, Some(1 << 20), usize::MAX);
         let own = &all[..256];

@@ -18,7 +18,7 @@ pub(crate) struct Zoned {
     rng: Rng,
     lines: Vec<Line>,
     pick: Alias,
-    /// The shortest I/O: a zone with less room is full. Longer ones are cut to what is left of it.
+    /// Shortest I/O: a zone with less room is full. Longer I/Os are cut to its rest.
     bytes: u64,
     random: bool,
     beyond: bool,
@@ -31,16 +31,16 @@ pub(crate) struct Zoned {
     early: Option<Early>,
     /// Bytes of all zones that were written since their resets.
     valid: u64,
-    /// What was written is compared later: no zone that holds it is reset.
+    /// Whether written data is verified later: then no zone with such data is reset.
     keeps: bool,
-    /// Those that random writes go to, and how many there may be.
+    /// Zones that random writes go to, and their maximum number.
     open: Vec<usize>,
     max_open: usize,
     /// The zone of the next sequential write.
     writing: usize,
-    /// Entered: when it is full, the next one follows.
+    /// Whether the zone was entered: when it is full, the next one follows.
     begun: bool,
-    /// It ends after one pass of its range, not after a number of bytes.
+    /// Whether the worker ends after one pass of its range, not after a number of bytes.
     by_size: bool,
     /// Zone and offset in it of the next sequential read.
     reading: (usize, u64),
@@ -51,9 +51,9 @@ pub(crate) struct Zoned {
 /// Resets of zones before they are full.
 #[derive(Debug)]
 struct Early {
-    /// From so many bytes of data on.
+    /// Bytes of valid data from which on zones are reset early.
     from: u64,
-    /// Each so-many-th write.
+    /// Number of writes per reset.
     every: u64,
     left: u64,
 }
@@ -67,7 +67,7 @@ struct State {
     busy: bool,
     /// The zone must be reset first.
     reset: bool,
-    /// This zone replaces another one, which must be full first.
+    /// Zone that this zone replaces, which must be full first.
     after: Option<usize>,
 }
 
@@ -107,7 +107,7 @@ impl Zoned {
                 how.zone_bytes, first.bytes, first.bytes
             ));
         }
-        // As in fio, a size that ends within a zone ends at its start.
+        // As in fio, a size that ends within a zone ends at the zone's start.
         let whole: u64 = zones.iter().map(|state| state.zone.bytes).sum();
         let limit = workload.limit_bytes.unwrap_or(u64::MAX);
         let by_size = limit == range.1;
@@ -146,7 +146,7 @@ impl Zoned {
         })
     }
 
-    /// Whether a flush comes next, behind the writes before it.
+    /// Returns whether a flush is next, after the writes before it.
     pub(super) fn owes_flush(&self) -> bool {
         self.flush.0 > 0 && self.flush.1 >= self.flush.0
     }
@@ -180,7 +180,7 @@ impl Zoned {
         Some(Next { op, fua: false, offset, len: len as u32, pause: Nanos(0), reply: 0 })
     }
 
-    /// What of an I/O fits into so many bytes, in whole shortest ones.
+    /// Cuts an I/O to the room of a zone, in whole shortest I/Os.
     fn cut(&self, len: u64, room: u64) -> u64 {
         if len <= room { len } else { room - room % self.bytes }
     }
@@ -255,7 +255,7 @@ impl Zoned {
                 return None;
             }
             self.valid = self.valid.saturating_sub(state.at);
-            // What is empty already needs none.
+            // An empty zone needs no reset.
             (state.at, state.reset) = (0, state.reset || state.at > 0);
         } else if state.room() < self.bytes {
             state.at = 0;
@@ -325,7 +325,7 @@ impl Zoned {
         if fits(self, index) && self.zones[index].zone.usable {
             return Some(index);
         }
-        // It is full: another one replaces it.
+        // The zone is full: another one replaces it.
         let other = (1..count).map(|step| (index + step) % count).find(|it| is_free(self, *it));
         let Some(other) = other else { return Some(index) };
         self.open[slot] = other;
@@ -372,14 +372,14 @@ impl Zoned {
 }
 
 impl Early {
-    /// For a range of so many bytes.
+    /// Returns the early resets for a range of `bytes`.
     fn new(how: &job::spec::Zoned, bytes: u64) -> Option<Early> {
         let every = (1.0 / how.reset_frequency) as u64;
         let from = (bytes as f64 * how.reset_threshold) as u64;
         (how.reset_frequency > 0.0).then_some(Early { from, every, left: every })
     }
 
-    /// Whether the next write resets its zone, where so many bytes are data.
+    /// Returns whether the next write resets its zone, with `valid` bytes of data.
     fn is_due(&mut self, valid: u64) -> bool {
         if valid < self.from {
             return false;
@@ -392,14 +392,14 @@ impl Early {
 }
 
 impl State {
-    /// Those that lie in a range of start and length, and of them a worker's part.
+    /// Returns the zones within a range of start and length, limited to the worker's part.
     fn all(found: Vec<Zone>, (start, bytes): (u64, u64), part: Part, keeps: bool) -> Vec<State> {
         let inside = |zone: &Zone| zone.start >= start && zone.start + zone.bytes <= start + bytes;
         let all: Vec<Zone> = found.into_iter().filter(inside).collect();
         let count = all.len() as u64;
         let mine = part.begin(count) as usize..part.end(count) as usize;
         let state = |zone: &Zone| match keeps && zone.sequential {
-            // As with fio it begins anew.
+            // As in fio, the zone is rewritten from its start.
             true => State { at: 0, reset: zone.written > 0, ..State::new(*zone) },
             false => State::new(*zone),
         };

@@ -16,7 +16,7 @@ use job::spec::RunSpec;
 /// How often chunks are taken.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Writes records while a run goes on, on a thread of its own.
+/// Writes records during a run, on a separate thread.
 pub trait Scribe: Send + std::fmt::Debug {
     /// Takes records of a job, in order of time, and makes them outlive the process. Completion
     /// times count from the job's measured window, start times from the job's start.
@@ -29,7 +29,7 @@ pub trait Scribe: Send + std::fmt::Debug {
     /// Errors in sentences; empty without any.
     fn troubles(&mut self) -> Vec<String>;
 
-    /// Whether a job's starts of I/Os are wanted.
+    /// Returns whether the starts of a job's I/Os are requested.
     fn wants_beginnings(&self, job: u32) -> bool;
 }
 
@@ -40,7 +40,7 @@ pub type SharedScribe = Arc<Mutex<dyn Scribe>>;
 pub(crate) struct Desk {
     /// The queue of each worker, if its I/Os are recorded.
     lines: Vec<Option<Arc<Line>>>,
-    /// Workers whose starts are wanted, too.
+    /// Workers whose starts are requested, too.
     begins: Vec<bool>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<Vec<String>>>,
@@ -86,7 +86,7 @@ impl Desk {
         Recorder::new(line, worker as u32, self.begins[worker])
     }
 
-    /// The run starts at `begin`; what counts is from `opening` on, before `closing`.
+    /// Notes that the run starts at `begin`; its window is from `opening` to before `closing`.
     pub(crate) fn open(&self, begin: Nanos, opening: Nanos, closing: Nanos) {
         self.shared.begin.store(begin.0, Ordering::Relaxed);
         self.shared.opening.store(opening.0, Ordering::Relaxed);

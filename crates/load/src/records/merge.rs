@@ -25,7 +25,7 @@ pub(super) struct Merge {
     waiting_max: usize,
     /// Records up to here were passed on.
     given: Nanos,
-    /// When its first worker started, and the length of its own ramp.
+    /// Start of the job's first worker, and the length of the job's ramp.
     turn: Option<(Nanos, Nanos)>,
     /// When its last worker ended.
     ended: Option<Nanos>,
@@ -160,7 +160,7 @@ mod test {
         late.take(0, &ended());
         assert_eq!(given(&mut late, false), [10, 20]);
         assert_eq!(late.length(TIMES), Some(Nanos(100)));
-        // With a ramp of its own, completions count from its end.
+        // With a ramp of the job, completions count from the ramp's end.
         let mut ramped = Merge::new(vec![0], 1);
         turn.records[0].latency = Nanos(50);
         ramped.take(0, &turn);

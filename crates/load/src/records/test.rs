@@ -103,7 +103,7 @@ fn every_io_of_a_run_is_recorded_once_and_in_order() {
         };
         assert!(done.last().is_some_and(|last| *last <= length.1), "{length:?}");
     }
-    // Its times count from its own start, 50 ms after the run's, however late that is.
+    // Times of this job count from its start, 50 ms after the run's, even if it starts late.
     let last = kept.records.iter().rfind(|(job, _)| *job == 2).unwrap().1.at;
     let whole = result.intervals.last().unwrap().t;
     assert!(last.as_secs_f64() + 0.04 < whole, "{last:?} of {whole} s");

@@ -134,9 +134,9 @@ impl Crew {
         self.wakers.iter().for_each(Waker::wake);
     }
 
-    /// Waits for the threads to drain; those late by more than `patience` are told to end, and all
-    /// are if the user, who has `asked` that often, asks once more, which `poll` may detect.
-    /// Returns the rests of the workers, and whether the user did.
+    /// Waits for the threads to drain; ends those late by more than `patience`, and all if the
+    /// user, after `asked` requests, requests the end once more, which `poll` may detect. Returns
+    /// the rests of the workers, and whether the user did.
     pub(super) fn join(
         &mut self,
         stop: &Stop,

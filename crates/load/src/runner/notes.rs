@@ -21,8 +21,8 @@ pub(super) fn incidents(run: &Prepared) -> impl Iterator<Item = String> {
     all.into_iter()
 }
 
-/// What failed below the volumes in this run, or before it and goes on, and no I/O shows; each
-/// sentence once.
+/// Returns failures below the volumes that no I/O shows, in this run, or before it and lasting;
+/// each sentence once.
 pub(super) fn hidden(run: &Prepared, before: &BTreeSet<Hidden>) -> Vec<String> {
     let all: BTreeSet<Hidden> = run.driven().flat_map(|volume| volume.hidden()).collect();
     let is_new = |one: &Hidden| one.lasts || !before.contains(one);
@@ -43,7 +43,7 @@ pub(super) fn displaced(collected: &Collector) -> Option<String> {
     })
 }
 
-/// What verification of an earlier run cannot find.
+/// Describes the errors that verification of an earlier run cannot find.
 pub(super) fn earlier(spec: &RunSpec) -> Option<String> {
     let mut verified = spec.workers.iter().filter_map(|worker| worker.workload.verify);
     verified.any(|verify| verify.earlier).then(|| {

@@ -78,7 +78,8 @@ pub(super) struct Run<'a> {
     pub(super) late: usize,
     /// The threads' counters at the end of the window, before they ended.
     closing: Option<Reading>,
-    /// The workers start nothing more; how often the user had asked for the end by then.
+    /// Whether the workers start nothing more; and how often the user had requested the end by
+    /// then.
     drained: bool,
     pub(super) asked: u32,
     /// I/Os that never completed.
@@ -89,7 +90,7 @@ pub(super) struct Run<'a> {
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
     standstills: Standstills,
-    /// What volumes that stay open had hidden before this run.
+    /// Failures that volumes which stay open had hidden before this run.
     pub(super) hidden_before: BTreeSet<Hidden>,
 }
 
@@ -170,7 +171,7 @@ impl<'a> Run<'a> {
         if spec.ramp_seconds > 0.0 {
             begin = self.phase(None, spec.ramp_seconds, begin, crew, live).1;
         }
-        // As with fio, what is done within the ramp is the result: there is nothing after it.
+        // As in fio, a run that ends within the ramp has the results of the ramp.
         self.within_ramp = spec.ramp_seconds > 0.0 && self.finished && self.stop.asked() == 0;
         if spec.ramp_seconds > 0.0 && !self.within_ramp {
             self.collected.restart();
@@ -182,7 +183,7 @@ impl<'a> Run<'a> {
             end = self.measure_found(&mut opening, window, (begin, end), crew, live);
         }
         if !self.drained {
-            // What ended the window was known when its last second was over.
+            // The reason for the window's end was known when its last second was over.
             self.asked = self.stop.asked();
             self.closing = Some(self.meter.read(self.clock.now()));
             self.collect(crew, true);
@@ -194,7 +195,7 @@ impl<'a> Run<'a> {
         Measured { opening, after, end }
     }
 
-    /// What stands at the beginning of the measured window.
+    /// Returns the state at the start of the measured window.
     fn opening(&mut self, witness: Witness) -> Opening {
         let started = jiff::Timestamp::now().to_string();
         let wall = os::wall::beside(self.clock);
@@ -202,8 +203,8 @@ impl<'a> Run<'a> {
         Opening { started, witness, before, wall }
     }
 
-    /// Looks at the volumes once more, when every I/O of the run has completed. Nobody waits for it
-    /// who asked for an end, nor after a run that was cut.
+    /// Inspects the volumes once more, when every I/O of the run has completed. Not after a request
+    /// to end, nor after an interrupted run.
     pub(super) fn look_again(&self, measured: &Measured) {
         let whole = measured.end.0 && self.unanswered == 0 && self.trouble.is_none();
         if whole && self.stop.asked() == 0 {
@@ -248,7 +249,7 @@ impl<'a> Run<'a> {
         self.phase(Some(opening), window.min(left), self.clock.now(), crew, live)
     }
 
-    /// Passes on a draft of the result, if anybody wants it.
+    /// Passes on a draft of the result, if the view requests it.
     fn keep(&mut self, opening: &Opening, t_s: f64, live: &mut dyn Live) {
         if t_s >= self.spec.seconds || !live.wants_result() {
             return;
@@ -353,16 +354,16 @@ impl<'a> Run<'a> {
         (true, end)
     }
 
-    /// Counts what went wrong in a second.
+    /// Counts the errors of a second.
     fn count(&mut self, second: &Second) {
         self.errors += second.errors;
         self.connections_lost += second.connections_lost;
         self.reconnects += second.reconnects;
     }
 
-    /// Takes what the workers did in a second. Their threads' counters are read first: a thread
-    /// that has handed over its last interval may be gone. `each`: keeps every worker's results for
-    /// a view.
+    /// Takes the results of the workers for a second. Their threads' counters are read first: a
+    /// thread that has handed over its last interval may be gone. `each`: stores every worker's
+    /// results for a view.
     fn take_second(&mut self, crew: &Crew, each: bool) -> Reading {
         self.collected.watch(each);
         let reading = self.meter.read(self.clock.now());
@@ -397,7 +398,7 @@ fn nanos(seconds: f64) -> Nanos {
     Nanos((seconds * 1e9) as u64)
 }
 
-/// How long a run may go on after its time, in seconds.
+/// Returns how long a run may continue after its time, in seconds.
 fn overtime(spec: &RunSpec) -> f64 {
     if outlasts(spec) { OVERTIME_SECONDS } else { 0.0 }
 }

@@ -1,4 +1,4 @@
-//! Reads files into the page cache before a run, if the job wants that.
+//! Reads files into the page cache before a run, if the job requests that.
 
 use std::collections::BTreeSet;
 

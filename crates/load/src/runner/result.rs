@@ -175,7 +175,7 @@ fn measuring(iops: f64, cpu: &Cpu, collector_cores: f64) -> MeasuringCost {
 fn host() -> Host {
     let clock =
         os::counters::clock_source().map(|source| ("clock_source".to_owned(), source.into()));
-    // A host of its own shows all of itself.
+    // A host without namespaces shows all of itself.
     let namespaces: Vec<&str> = os::namespaces::own().iter().map(|kind| kind.word()).collect();
     let namespaces =
         (!namespaces.is_empty()).then(|| ("namespaces".to_owned(), namespaces.join(", ").into()));

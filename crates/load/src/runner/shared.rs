@@ -1,4 +1,4 @@
-//! A run of which other hosts do a part: begins at a planned instant, and says when it ran.
+//! A run shared with other hosts: begins at a planned instant, and reports when it ran.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use stats::{PART_LAYOUT, Part, WallClock};
 use super::crew::Crew;
 use super::progress::{Opening, POLL, Run};
 
-/// Before the instant the workers are told when it is: early enough for each to be awake by then,
+/// Lead time with which the workers get the instant: early enough for each to be awake by then,
 /// late enough for both clocks to agree.
 const TOLD: Duration = Duration::from_millis(10);
 
@@ -38,7 +38,7 @@ impl Run<'_> {
         Some(start)
     }
 
-    /// What lets the result be merged with those of other hosts.
+    /// Returns the data for a merge with the results of other hosts.
     pub(super) fn part(&self, opening: &Opening) -> Option<Part> {
         let shared = self.shared?;
         let whole = self.collected.whole();

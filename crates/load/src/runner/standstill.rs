@@ -1,7 +1,7 @@
-//! Detects stalls of the process or host: the collecting thread sleeps briefly all the time; if it
-//! wakes late without having waited for a CPU, nothing ran.
+//! Detects stalls of the process or host: the collecting thread repeats short sleeps; if it wakes
+//! late without having waited for a CPU, nothing ran.
 //!
-//! A stall within one second, or many short ones, show at no end of a second.
+//! A stall within one second, or many short ones, are not visible at the ends of seconds.
 
 use block::Nanos;
 
@@ -17,19 +17,19 @@ pub(super) struct Standstills {
 }
 
 impl Standstills {
-    /// The calling thread is about to sleep.
+    /// Notes that the calling thread is about to sleep.
     pub(super) fn sleeps(&mut self, now: Nanos) {
         *self = Standstills { began: now, waited: os::sample::waited_for_processor() };
     }
 
-    /// It has slept, for `wanted` as planned; returns the length of the stall.
+    /// Notes that the thread has slept, for `wanted` as planned; returns the length of the stall.
     pub(super) fn slept(&self, wanted: Nanos, now: Nanos) -> Nanos {
         let took = now.since(self.began);
         if took < wanted + LATE {
             return Nanos(0);
         }
         let waited = self.waited.zip(os::sample::waited_for_processor());
-        // Without that information it may have been a busy host.
+        // Without that information the host may have been busy.
         waited.map_or(Nanos(0), |(before, after)| still(wanted, took, after.since(before)))
     }
 }

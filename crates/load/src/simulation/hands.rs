@@ -161,7 +161,7 @@ impl Threads {
         Ok(all)
     }
 
-    /// Receives a thread's reply; `ask` is called now and then meanwhile.
+    /// Receives a thread's reply; `ask` is called periodically meanwhile.
     fn hear(&mut self, at: usize, ask: &mut dyn FnMut()) -> Result<Reply, RunError> {
         let mut reply = loop {
             match self.threads[at].1.recv_timeout(ASK) {

@@ -14,7 +14,7 @@ use crate::run::Prepared;
 use crate::runner::{RunError, ledgers};
 use crate::worker::{Identity, Order, Ties, Trouble, Worker, ties};
 
-/// Steps between polls of the view, beside the ends of seconds.
+/// Steps between polls of the view, apart from the ends of seconds.
 const STEPS: u32 = 1 << 16;
 /// Successive steps without time passing after which it never will.
 const STUCK: u32 = 1 << 22;
@@ -42,7 +42,7 @@ pub(super) struct Told {
     pub finished: bool,
     /// All have found the depth they searched.
     pub found: bool,
-    /// None has I/Os in flight.
+    /// No worker has I/Os in flight.
     pub drained: bool,
 }
 
@@ -122,7 +122,7 @@ impl Section {
         }
     }
 
-    /// Runs until `tick`, or until told to stop; `ask` is called now and then.
+    /// Runs until `tick`, or until the order ends it; `ask` is called periodically.
     pub fn until(
         &mut self,
         tick: Nanos,

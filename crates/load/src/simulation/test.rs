@@ -181,7 +181,7 @@ fn workers_begin_and_end_in_their_turn() {
     spec.workers[1].shift.when.delay_seconds = 0.25;
     let found = run(&spec, 100_000, 99).unwrap();
     assert_eq!((found.workers[0].ios, found.workers[0].seconds), (5000, 0.5));
-    // It checks every millisecond whether its turn has come.
+    // The worker checks every millisecond whether its turn has come.
     let second = &found.workers[1];
     assert!((1.249..=1.25).contains(&second.seconds), "{}", second.seconds);
     // Rates are those of the time in which it worked.
@@ -267,14 +267,14 @@ fn a_search_stands_in_no_figure_and_what_is_not_kept_ends_a_worker() {
     assert!((found.totals.seconds - 0.1).abs() < 1e-6, "{}", found.totals.seconds);
     assert_eq!(found.totals.iops.round(), 120_000.0);
     assert!(found.warnings[0].contains("queue depth 6"), "{:?}", found.warnings);
-    // Beside one without a search it ends by itself, and its search counts.
+    // Together with a worker without a search, the search ends on its own, and counts.
     let mut beside = spec(2, &reads(6), 2.0, 0.0);
     beside.workers[0].workload = Arc::new(searches);
     let found = run(&beside, 100_000, 99).unwrap();
     assert_eq!((found.workers[0].searched, found.partial), (Some(depth), None));
     let alone_s = found.workers[0].seconds;
     assert!((0.05..0.2).contains(&alone_s) && found.workers[1].seconds > 1.9, "{alone_s}");
-    // Others go on.
+    // Other workers continue.
     let latency_us = 50;
     let demands = Demands {
         read: Demand { latency_us, ..Demand::default() },

@@ -1,5 +1,5 @@
-//! What is known of volumes that a check does not look at: that it asks nothing of them, or that
-//! nobody could look.
+//! Findings on volumes that a check does not examine: the check does not apply, or nothing is
+//! known.
 
 use stats::Verdict;
 use stats::verdict::Finding;
@@ -9,12 +9,12 @@ use super::Witness;
 use super::seen::Seen;
 
 impl Seen {
-    /// A check asks nothing of it, and why.
+    /// Returns that a check does not apply to the volume, and why.
     pub(super) fn unasked_for(&self, why: &str) -> Finding {
         (Verdict::DoesNotApply, format!("{}: {why}", self.name))
     }
 
-    /// What a check asks of it is not known, and why.
+    /// Returns that the answer to a check is unknown for the volume, and why.
     pub(super) fn untold(&self, why: &str) -> Finding {
         (Verdict::Unknown, format!("{}: {why}", self.name))
     }
@@ -40,7 +40,8 @@ pub(super) fn all_are_remote(volume: &dyn Volume) -> bool {
 }
 
 impl Witness {
-    /// Of each volume that is not looked at: whether a device of this host may be below it.
+    /// Returns the finding on each volume that is not examined: whether it may be on a device of
+    /// this host.
     pub(super) fn asides(&self, is_looked_at: impl Fn(&Seen) -> bool) -> Vec<Finding> {
         let others = self.volumes.iter().filter(|seen| !is_looked_at(seen));
         others.map(|seen| self.aside(seen)).collect()

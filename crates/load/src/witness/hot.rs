@@ -1,5 +1,5 @@
-//! The part of a volume that gets nine of ten I/Os, by what each worker did: a worker that reads
-//! all of the volume now and then does not widen the working set of the others.
+//! The part of a volume that gets nine of ten I/Os, by each worker's I/Os: a worker that
+//! occasionally reads all of the volume does not widen the working set of the others.
 
 use stats::Collector;
 
@@ -45,7 +45,7 @@ impl Witness {
 /// The part of all that workers use which gets nine of ten of their I/Os: places with the most I/Os
 /// for each byte come first.
 fn hot_share(mut done: Vec<Done>) -> f64 {
-    // Cold places of a skewed worker count for nobody.
+    // Cold places of a skewed worker do not count.
     let all: f64 = done.iter().map(Done::hot_ios).sum();
     let bytes = |ranges: &[(u64, u64)]| {
         united(ranges.iter().copied()).iter().map(|(_, length)| *length as f64).sum::<f64>()
@@ -59,7 +59,7 @@ fn hot_share(mut done: Vec<Done>) -> f64 {
     done.sort_by(|a, b| density(b).total_cmp(&density(a)));
     let (mut got, mut widest, mut hot) = (0.0, 0.0_f64, Vec::new());
     for one in done {
-        // The least that floating-point sums of shares may lack.
+        // Tolerance for the rounding of sums of shares.
         if got >= all * HOT_SHARE * (1.0 - 1e-9) {
             break;
         }

@@ -8,8 +8,8 @@ use super::Witness;
 use super::aside::any_is_remote;
 use super::seen::Seen;
 
-/// Longest burst that arrays and hypervisors are known to lend, in seconds: SolidFire keeps credits
-/// for 60 s, volumes of DigitalOcean burst for 60 s.
+/// Longest burst that arrays and hypervisors are known to lend, in seconds: SolidFire stores
+/// credits for 60 s, volumes of DigitalOcean burst for 60 s.
 const ARRAYS_S: f64 = 60.0;
 /// Burst of a cloud's volume: a gp2 volume of EBS begins with 5.4 million I/Os for 3000 IOPS;
 /// instances of EC2 that burst and disks of Azure have 30 minutes.
@@ -77,7 +77,7 @@ fn of_device(device: &Device, machine: &Machine) -> Option<(&'static str, f64)> 
     match () {
         () if device.has_thread() => None,
         () if device.is_served() => Some(("a disk that another host or program serves", ARRAYS_S)),
-        // A mapper or an array has the credits of what it is made of.
+        // A mapper or an array has the credits of its members.
         () if device.is_made() => None,
         () => of_disk(&model, device.is_virtual(), machine),
     }

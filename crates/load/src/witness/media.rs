@@ -24,8 +24,8 @@ impl Seen {
         self.in_target || matches!(&self.ground, Ground::Target(product) if is_memory(product))
     }
 
-    /// Its medium with respect to caches. `cached` is that of volumes in the page cache, and
-    /// `cache_bytes` the size of the largest CPU cache.
+    /// Returns the volume's medium with respect to caches. `cached` is that of volumes in the page
+    /// cache, and `cache_bytes` the size of the largest CPU cache.
     fn medium(&self, cached: Medium, cache_bytes: Option<u64>) -> Medium {
         match &self.ground {
             _ if self.volume.emulates().is_some() => Medium::Emulated,
@@ -40,7 +40,7 @@ impl Seen {
         self.file().is_some_and(is_cached) && self.volume.emulates().is_none()
     }
 
-    /// A word that tells media apart; `None` where nobody tells.
+    /// Returns a word that distinguishes media; `None` if the medium is unknown.
     fn kind(&self) -> Option<String> {
         if let Some(what) = self.volume.emulates() {
             return Some(format!("an emulated drive ({what})"));
@@ -136,7 +136,8 @@ impl Witness {
         verdict::working_set(&sets, self.asides(stores))
     }
 
-    /// The medium of a remote volume as what reads took tells (H25): nothing else does.
+    /// Returns the medium of a remote volume, inferred from read latencies (H25), the only
+    /// evidence.
     fn by_reads(&self, seen: &Seen, medium: Medium, collected: Option<&Collector>) -> Medium {
         if medium != Medium::Elsewhere || !all_are_remote(&*seen.volume) {
             return medium;
@@ -165,8 +166,8 @@ impl Witness {
         verdict::distinct(&same, if self.volumes.len() > 1 { &untold } else { &[] })
     }
 
-    /// H07: flash was written before. The kernel's counters until `before` tell, and in the window
-    /// those of the disk itself.
+    /// Returns H07: flash was written before. The evidence is the kernel's counters until `before`,
+    /// and in the window those of the disk itself.
     pub(super) fn preconditioning(&self, before: &Moment, after: &Moment) -> Check {
         let glanced = self.glanced.borrow();
         let mut disks: BTreeMap<&str, Flash> = BTreeMap::new();
@@ -202,7 +203,7 @@ impl Witness {
         verdict::preconditioning(&disks.into_values().collect::<Vec<_>>(), others)
     }
 
-    /// The disk that a volume writes, if that may be flash; else what is known of it.
+    /// Returns the disk that a volume writes, if that may be flash; else the finding on it.
     fn may_be_flash<'a>(
         &self,
         index: usize,
@@ -222,11 +223,11 @@ impl Witness {
         let device = device.and_then(|file| file.device.as_ref());
         let device = device.ok_or_else(|| self.aside(seen))?;
         match before.settings[index].rotational {
-            // The disk below a loop device has a state of its own, and so has its file.
+            // The disk under a loop device has a separate state, and so has its file.
             _ if device.has_thread() => {
                 Err(seen.untold("storage below its loop device is not examined"))
             }
-            // A hypervisor says so of every disk.
+            // A hypervisor reports every disk as rotational.
             Some(true) if !device.is_virtual() => Err(seen.unasked_for("a rotating disk")),
             _ => Ok(device),
         }

@@ -14,11 +14,11 @@ use stats::KernelThread;
 pub(crate) struct Moment {
     /// When devices were read.
     read_at: Nanos,
-    /// Of the device below each volume.
+    /// Counters of the device below each volume.
     pub(super) devices: Vec<Option<DeviceCounters>>,
-    /// Of the whole disk of each of these.
+    /// Counters of the whole disk of each of these devices.
     pub(super) disks: Vec<Option<DeviceCounters>>,
-    /// Of the disk at the bottom of each volume.
+    /// Counters of the disk at the bottom of each volume.
     pub(super) lowest: Vec<Option<DeviceCounters>>,
     /// Counters of every device below the volumes, by name.
     pub(super) all: BTreeMap<String, DeviceCounters>,
@@ -33,9 +33,9 @@ pub(crate) struct Moment {
     /// I/O limits of cgroups, `None` where these do not show, and their least CPU quota.
     pub(super) limits: Option<Vec<IoLimit>>,
     pub(super) quota: Option<CpuQuota>,
-    /// Of each CPU of the run.
+    /// Frequency and throttling of each CPU of the run.
     pub(super) paces: Vec<Pace>,
-    /// Likewise.
+    /// Idle states of each CPU of the run.
     pub(super) rests: Vec<Rest>,
     /// Counters of the disks that are written.
     pub(super) media: Media,
@@ -159,9 +159,9 @@ pub(super) struct Glanced {
     base: Vec<DeviceSettings>,
     /// The last different settings of each volume.
     pub(super) other: Vec<Option<DeviceSettings>>,
-    /// Of the CPUs, each time.
+    /// Frequency and throttling of the CPUs, at each sample.
     pub(super) paces: Vec<Vec<Pace>>,
-    /// Scheduling of threads that differs from what it was before.
+    /// Scheduling of threads that has changed.
     pub(super) scheduled: Vec<Scheduling>,
     /// I/O limits that were there within the window.
     pub(super) limits: Vec<IoLimit>,
@@ -169,7 +169,7 @@ pub(super) struct Glanced {
     pub(super) quota: Option<CpuQuota>,
     /// Counters of disks, from the middle of the window.
     pub(super) media: Option<Media>,
-    /// Segments of each connection as they were seen last: workers close theirs as the window ends.
+    /// Segments of each connection when last seen: workers close theirs as the window ends.
     segments: BTreeMap<u64, Segments>,
 }
 
@@ -197,7 +197,7 @@ impl Glanced {
 }
 
 impl Glanced {
-    /// Looks once at what disks count, as soon as half of the window is over.
+    /// Reads the counters of disks once, as soon as half of the window is over.
     pub(super) fn look_at_media(&mut self, before: &Moment, volumes: &[Seen], asked_s: f64) {
         let over_s = Clock::get().now().since(before.read_at).0 as f64 / 1e9;
         if self.media.is_none() && over_s >= asked_s / 2.0 && !before.media.is_empty() {

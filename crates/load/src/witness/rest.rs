@@ -13,7 +13,7 @@ use super::moment::Moment;
 /// A pause in which a disk may begin to nap, in microseconds: Linux lets NVMe drives do so after
 /// 100 ms at the earliest.
 const NAP_US: u64 = 100_000;
-/// The driver of virtual machines whose CPUs rest as their host decides.
+/// Idle driver of virtual machines, whose CPUs idle as their host decides.
 const OF_GUESTS: &str = "haltpoll";
 
 /// Whether a job itself leaves disks idle for so long.

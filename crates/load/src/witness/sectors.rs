@@ -1,4 +1,4 @@
-//! Physical blocks of the disks that are written, and what the writes are multiples of.
+//! Physical blocks of the disks that are written, and the units of the writes.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use stats::verdict::{self, Sectors, common_unit};
 use super::Witness;
 use super::seen::Seen;
 
-/// Every write of these workloads begins at a multiple of this number of bytes, and is a
-/// multiple of it long; `None` where a trace says where they go. 0 of workloads that write nothing.
+/// Returns the greatest number of bytes that divides offset and size of every write of these
+/// workloads; `None` if a trace has the offsets, 0 for workloads without writes.
 pub(super) fn unit<'a>(
     workloads: impl Iterator<Item = &'a Workload>,
     geometry: Geometry,
@@ -44,7 +44,7 @@ fn stores(line: &Line) -> bool {
 }
 
 impl Witness {
-    /// H18, for disks that emulate blocks smaller than those they keep.
+    /// Returns H18, for disks that emulate blocks smaller than their physical ones.
     pub(super) fn sectors(&self) -> Option<Check> {
         let mut disks: BTreeMap<&str, Sectors> = BTreeMap::new();
         for seen in &self.volumes {

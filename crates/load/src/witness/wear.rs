@@ -9,7 +9,7 @@ use super::seen::Seen;
 /// Bytes that each disk received, and bytes that it wrote to its media.
 pub(super) type Media = BTreeMap<String, [u64; 2]>;
 
-/// The counts now, of the disks that tell.
+/// Returns the current counters of the disks that report them.
 pub(super) fn of(volumes: &[Seen]) -> Media {
     let mut media = Media::new();
     for seen in volumes.iter().filter(|seen| seen.asked.writes) {

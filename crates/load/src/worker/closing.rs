@@ -1,5 +1,5 @@
-//! The end of a worker's time: I/Os in flight, or planned and not begun, are waited for, and count
-//! with their age if that is in vain.
+//! End of a worker's time: the worker waits for I/Os in flight, or planned and not started; I/Os
+//! that do not complete count with their age.
 
 use block::{Cause, Fault, Nanos};
 use stats::Interval;
@@ -8,13 +8,14 @@ use super::planned::{SOON, Upcoming};
 use super::{Worker, sooner};
 use crate::pattern::Pattern;
 
-/// How long planned I/Os are started after a worker's time. A lane that keeps up needs
+/// Time for which planned I/Os are still started after a worker's end. A lane that keeps up needs
 /// milliseconds; one that does not would need as long as the run.
 const CATCH_UP: Nanos = Nanos::from_secs(1);
-/// Up to this many I/Os that never started are counted singly; beyond, one stands for several.
+/// Maximum number of I/Os that never started and are counted singly; beyond, one represents
+/// several.
 const COUNTED: u64 = 1 << 20;
 
-/// This many are examined singly each second.
+/// Maximum number of I/Os that are examined singly each second.
 const LOOKED_AT: u64 = 1024;
 
 impl Worker {
@@ -45,7 +46,7 @@ impl Worker {
         self.plan.until.unwrap_or_else(by_turn).min(now)
     }
 
-    /// Nothing is planned from `now` on; a repeated call changes nothing.
+    /// Ends the plan at `now`; a repeated call changes nothing.
     pub(super) fn end_plan(&mut self, now: Nanos) {
         if self.plan.until.is_none() {
             self.plan.until = Some(now);
@@ -98,14 +99,14 @@ impl Worker {
             each = schedule.ahead(until, mean_bytes).div_ceil(COUNTED).max(1);
             schedule.thin(each);
         }
-        // Whatever the plan says, there are no more.
+        // More I/Os are impossible, whatever the plan.
         let most = self.backlog_most();
         let mut moment = None;
         for _ in 0..most {
             let Upcoming::Now(next, due) = self.upcoming(until) else { break };
             let age = now.since(due);
             self.interval.record_waiting(next.op, age, each, false);
-            // They come to an end at different times, as they were planned: nobody knows when.
+            // The I/Os end at different, unknown times, as they were planned.
             let planned = stats::moment(due);
             if moment.replace(planned) != Some(planned) {
                 self.interval.note_moment(next.op, age);
@@ -115,8 +116,8 @@ impl Worker {
         self.plan.exhausted = true;
     }
 
-    /// More I/Os than this cannot have been planned: a trace has an end, and of a rate one stands
-    /// for several.
+    /// Returns the maximum number of planned I/Os: a trace has an end, and with a rate one I/O
+    /// represents several.
     fn backlog_most(&self) -> u64 {
         match &self.pattern {
             Pattern::Replay(_) => self.pattern.left(),
@@ -180,7 +181,7 @@ impl Worker {
                 stream.waited_ns(since, LOOKED_AT)
             }
             (_, Some(schedule)) => {
-                // None is planned beyond the end of its time.
+                // No I/O is planned beyond the end of the worker's time.
                 let until = self.planned_until(now);
                 let (mean_bytes, left) = (self.plan.mean_bytes, self.pattern.left());
                 schedule.waited_ns((until, now), mean_bytes, LOOKED_AT, left)

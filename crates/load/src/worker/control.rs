@@ -53,7 +53,7 @@ pub(super) struct Back {
 /// All controls of one worker.
 #[derive(Debug)]
 pub(super) struct Control {
-    /// Its plan has started: the fill is not controlled.
+    /// Whether the plan has started: the fill is not controlled.
     began: bool,
     think: Option<Thinking>,
     guard: Option<Guard>,
@@ -86,7 +86,7 @@ impl Worker {
         sooner(wake, self.control.as_ref().and_then(|control| control.wake()))
     }
 
-    /// It has ended.
+    /// Notes that the worker has ended.
     pub(super) fn end(&mut self, now: Nanos) {
         self.plan.ended.get_or_insert(now);
         if let Some(control) = &mut self.control {
@@ -130,7 +130,7 @@ impl Control {
         }
     }
 
-    /// Its plan starts at `now`, and the measurement after `ramp`.
+    /// Notes that the plan starts at `now`, and the measurement after `ramp`.
     pub(super) fn begin(&mut self, now: Nanos, ramp: Nanos) {
         self.began = true;
         if let Some(think) = &mut self.think {
@@ -229,7 +229,7 @@ impl Control {
         self.think.is_some() || self.share.is_some() || self.depth.is_some()
     }
 
-    /// Its worker has ended: others do not wait for it any more.
+    /// Notes that the worker has ended: others do not wait for it any more.
     pub(super) fn leave(&mut self) {
         if let Some(share) = &mut self.share {
             share.leave();

@@ -18,7 +18,7 @@ pub(super) enum Upcoming {
     Now(Next, Nanos),
     /// Start something, but not before.
     At(Nanos),
-    /// Nothing until a completion, or nothing at all.
+    /// Nothing to start before the next completion, or at all.
     Nothing,
 }
 
@@ -144,7 +144,7 @@ impl Worker {
         }
         let plan = &mut self.plan;
         if let Some(schedule) = &mut plan.schedule {
-            // A rate counts what is read and written. As with fio flushes come beside it.
+            // The rate counts reads and writes. As in fio, flushes are additional.
             if let Some(flush) = self.pattern.owes_flush().then(|| self.pattern.next()).flatten() {
                 return Upcoming::Now(flush, now);
             }
@@ -230,7 +230,7 @@ impl Worker {
             // The thread came late, not the volume.
             self.interval.waited_ns += if missed { 0 } else { u128::from(now.since(due).0) };
         }
-        // It is outstanding from its planned start on, or from when it was first blocked.
+        // The I/O is outstanding from its planned start, or from when it was first blocked.
         self.interval.record_outstanding(1, now.since(due));
         let lent = self.lent.is_some() && op == Op::Read;
         let moves_data = matches!(op, Op::Read | Op::Write);

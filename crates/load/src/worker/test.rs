@@ -39,7 +39,7 @@ pub(super) struct Lane {
     /// Every I/O takes this long, and a random time more.
     service: Nanos,
     spread: Nanos,
-    /// Nothing completes between these.
+    /// Interval without completions.
     pub(super) stall: (Nanos, Nanos),
     in_flight: Vec<(Nanos, Io)>,
     memory: Vec<u8>,
@@ -49,7 +49,7 @@ pub(super) struct Lane {
     trims: u32,
     /// Trimmed blocks read as zeroes; otherwise some stay as they were.
     trim_zeroes: bool,
-    /// Nothing can be written beyond this offset.
+    /// Offset beyond which writes fail.
     room: u64,
 }
 
@@ -166,7 +166,7 @@ fn interval(worker: &Worker) -> Box<Interval> {
     Box::new(if worker.is_paced() { Interval::paced() } else { Interval::new() })
 }
 
-/// Fills the volume, if ordered; returns what was recorded.
+/// Fills the volume, if ordered; returns the recorded interval.
 fn fill(worker: &mut Worker) -> Box<Interval> {
     worker.begin(Nanos(0), interval(worker));
     let mut now = Nanos(0);
@@ -178,7 +178,7 @@ fn fill(worker: &mut Worker) -> Box<Interval> {
     worker.take_interval(now, last)
 }
 
-/// Fills the volume, then runs for `length`; returns what was recorded of that.
+/// Fills the volume, then runs for `length`; returns the interval recorded in that time.
 pub(super) fn run(worker: &mut Worker, length: Nanos) -> Box<Interval> {
     let begin = fill(worker).end;
     worker.start(begin);
@@ -279,11 +279,11 @@ fn an_error_of_accounting_breaks_littles_law() {
         lie(&mut lying);
         assert_eq!(little(&lying).verdict, stats::Verdict::Fail, "{:?}", little(&lying));
     };
-    // Of 100,000: one is counted twice, one is not in flight, and one begins late.
+    // Among 100,000 I/Os, one is counted twice, one is not in flight, and one begins late.
     fails(&|it| it.read.latencies.record(50 * US));
     fails(&|it| it.outstanding_ns -= u128::from(50 * US));
     fails(&|it| it.record_outstanding(1, Nanos(10 * US)));
-    // Those in flight at the end are forgotten.
+    // I/Os in flight at the end are forgotten.
     fails(&|it| it.unsettled_ns = 0);
     // All count from the instant that they got a slot.
     fails(&|it| it.read.latencies = it.paced.as_ref().unwrap().service.clone());
@@ -311,7 +311,7 @@ fn a_stall_is_in_the_response_time_and_not_in_the_service_time() {
         assert!((900..1100).contains(&paced.missed), "{} missed", paced.missed);
         assert_eq!(response.count(), paced.service.count());
         assert!(response.max().unwrap() > 99 * MS);
-        // None is left out: the rate is kept over the whole.
+        // No I/O is left out: the rate is met over the whole.
         let due = if arrivals == Arrivals::Constant { 9_990..=10_000 } else { 9_700..=10_300 };
         assert!(due.contains(&done.ios()), "{}", done.ios());
         // Little's law holds for responses: outstanding from the planned start.
@@ -405,7 +405,7 @@ fn what_is_written_before_counts_against_no_limit() {
     let mut filled = worker(Lane::new(100 * US, 0), &workload);
     let before = fill(&mut filled);
     assert_eq!((before.write.bytes, before.read.ios), (BYTES, 0));
-    // It waits for its start: others may still be filling.
+    // The worker waits for its start: others may still be filling.
     for later in 1..100 {
         assert_eq!(filled.step(before.end + Nanos(later * MS), Order::Fill), None);
     }
@@ -508,7 +508,7 @@ fn every_kind_of_damage_is_found() {
     }
 }
 
-/// The same with erasures among the writes.
+/// Returns a verified workload with erasures among the writes.
 fn erasing() -> Workload {
     let mut workload = verified();
     for line in &mut workload.access.lines {

@@ -1,6 +1,6 @@
-//! A worker's own start and end, if not the run's, and its final flush.
+//! Start and end of a worker, if they differ from the run's, and its final flush.
 //!
-//! Workers without a turn of their own never get here. Others call [`Turn::look`] once per step.
+//! Workers without a turn never get here. Others call [`Turn::look`] once per step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -34,16 +34,16 @@ pub(crate) struct Turn {
     group: usize,
     after: Vec<usize>,
     delay: Nanos,
-    /// Its duration from its start.
+    /// Duration from the worker's start.
     length: Option<Nanos>,
-    /// Its latest end, from the start of the run.
+    /// Latest end, from the start of the run.
     last: Option<Nanos>,
     flush: bool,
-    /// Its ramp, which is not measured.
+    /// Ramp of the worker, which is not measured.
     ramp: Nanos,
-    /// End of its ramp; `None` if over, or the run's.
+    /// End of the worker's ramp; `None` if over, or if only the run has a ramp.
     opens: Option<Nanos>,
-    /// Results of its ramp: they count if it ends within.
+    /// Results of the worker's ramp: they count if the worker ends within it.
     ramped: Option<Box<Interval>>,
     state: WorkerState,
 }
@@ -52,22 +52,22 @@ pub(crate) struct Turn {
 enum WorkerState {
     /// The run started at this time, and its predecessors have not ended.
     Waits(Nanos),
-    /// It starts at this time; the run started at the second.
+    /// The worker starts at the first time; the run started at the second.
     Begins(Nanos, Nanos),
-    /// It runs until this time, if known.
+    /// The worker runs until this time, if known.
     Goes(Option<Nanos>),
-    /// It has ended.
+    /// The worker has ended.
     Over,
 }
 
 /// Ties of a worker to others of its run.
 #[derive(Debug, Default)]
 pub(crate) struct Ties {
-    /// Its own start and end, if not the run's.
+    /// Turn, if start or end differ from the run's.
     pub(crate) turn: Option<Turn>,
-    /// Its flow, shared with others.
+    /// Flow, shared with others.
     pub(super) flow: Option<(Arc<Shared>, Flow)>,
-    /// It ends after measuring the depth it found: others run without a search.
+    /// Whether the worker ends after measuring the depth it found: others run without a search.
     pub(super) ends_alone: bool,
     /// Time before the measurement.
     pub(super) ramp: Nanos,
@@ -92,19 +92,19 @@ fn nanos(seconds: f64) -> Nanos {
 /// A worker's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Now {
-    /// Nothing before this time.
+    /// Start nothing before this time.
     Wait(Nanos),
     /// Start, and check again at this time.
     Begin(Option<Nanos>),
     /// Go on, and check again at this time.
     Go(Option<Nanos>),
-    /// The same, and the measurement starts now.
+    /// Continue, check again at this time, and start the measurement now.
     Open(Option<Nanos>),
     /// Start nothing new.
     End,
 }
 
-/// Whether a run goes on after its time, until its workers have flushed their writes.
+/// Returns whether a run continues after its time, until its workers have flushed their writes.
 pub(crate) fn outlasts(spec: &RunSpec) -> bool {
     spec.workers.iter().any(|worker| worker.workload.end_flush)
 }
@@ -147,7 +147,7 @@ fn turns(spec: &RunSpec) -> Vec<Option<Turn>> {
 }
 
 impl Worker {
-    /// The same if the worker has its own start and end.
+    /// Steps a worker whose start and end differ from the run's.
     #[inline(never)]
     pub(super) fn begin_in_turn(&mut self, now: Nanos) -> Option<Nanos> {
         let wake = if self.trouble.is_none() { self.take_turn(now) } else { None };
@@ -193,7 +193,7 @@ impl Worker {
         wake
     }
 
-    /// Its own ramp is over: results so far are in no figure.
+    /// Ends the worker's ramp: results so far count in no figure.
     #[cold]
     fn forget_ramp(&mut self, now: Nanos) {
         if let Some(turn) = &mut self.turn {
@@ -215,7 +215,7 @@ impl Worker {
             return self.launch(Next { op, fua, offset, len, pause, reply: 0 }, now, now);
         }
         if turn.opens.take().is_some() {
-            // As with fio, the results of a worker that ends within its ramp are those of the ramp.
+            // As in fio, the results of a worker that ends within its ramp are those of the ramp.
             turn.ramped.take().into_iter().for_each(|ramped| self.interval.take_back(&ramped));
         }
         turn.end();
@@ -266,7 +266,7 @@ impl Turn {
         }
     }
 
-    /// When to check again while it goes on.
+    /// Returns when to check again while the worker runs.
     fn next(&self, now: Nanos) -> Option<Nanos> {
         let end = if let WorkerState::Goes(end) = self.state { end } else { None };
         let end = sooner(end, self.opens);
@@ -308,7 +308,7 @@ impl Turn {
         !self.is_waiting() && std::mem::take(&mut self.flush)
     }
 
-    /// It has ended, which others may wait for.
+    /// Notes that the worker has ended, which others may wait for.
     fn end(&mut self) {
         if self.state == WorkerState::Over {
             return;

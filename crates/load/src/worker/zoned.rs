@@ -7,7 +7,7 @@ use super::{Trouble, Worker};
 use crate::pattern::{Entry, Next, Pattern, Zoned};
 
 impl Worker {
-    /// The same in the zones of its device, if its workload asks for them.
+    /// Restricts the worker to the zones of its device, if its workload requests them.
     pub(crate) fn zoned(
         mut self,
         workload: &Workload,

@@ -1,5 +1,5 @@
-//! What a target exchanges with volumes, and what holds its commands back: a peer that does not
-//! read holds no more memory than [`BACKLOG_BYTES`].
+//! Requests of a target to volumes, and its flow control: a peer that does not read occupies at
+//! most [`BACKLOG_BYTES`].
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use crate::{Outbox, Request, UnitId};
 
 use super::later;
 
-/// While so many bytes are queued or being read, commands that send more wait.
+/// Maximum number of bytes queued or being read; beyond it, commands that send more wait.
 const BACKLOG_BYTES: usize = 16 << 20;
 
 /// Commands that wait for a buffer are retried at this interval, and on events of the connection.
@@ -18,7 +18,7 @@ const RETRY_INTERVAL: Nanos = Nanos::from_millis(1);
 /// I/Os that one command has with its volume at a time.
 pub(crate) const IOS_PER_COMMAND: u16 = 4;
 
-/// I/Os of a command are told apart by where they begin, in units of this: the shortest buffer.
+/// Unit of the offset by which the I/Os of a command are distinguished: the smallest buffer.
 const PART_BYTES: u32 = Pool::SMALL_BYTES as u32;
 
 /// Requests to volumes, and the commands that wait for memory.
@@ -28,7 +28,7 @@ pub(crate) struct Backlog {
     pub(crate) requests: VecDeque<Request>,
     /// Slots of commands that wait for a buffer or for room in the outbox.
     pub(crate) starving: VecDeque<u16>,
-    /// Units whose writes get no R2Ts.
+    /// Units whose writes get no R2Ts now.
     withheld: Vec<UnitId>,
     /// Parts of reads that completed before their predecessors.
     held: Vec<Done>,
@@ -55,13 +55,13 @@ impl Backlog {
         self.reading_bytes.lower(len as usize);
     }
 
-    /// Whether a read is in flight or held.
+    /// Returns whether a read is in flight or held.
     pub(crate) fn is_reading(&self) -> bool {
         self.reading_bytes != 0
     }
 
-    /// Whether a part of a read of `len` bytes, which go with headers of `header_bytes`, may begin
-    /// now: there will be room for its data beside that of others.
+    /// Returns whether a part of a read of `len` bytes, with headers of `header_bytes`, may start
+    /// now: there will be room for its data, even with the other reads in flight.
     #[inline(always)]
     pub(crate) fn may_read(&self, len: usize, header_bytes: usize, out: &Outbox) -> bool {
         // Long data goes by reference, or in parts as short as that.
@@ -92,13 +92,13 @@ impl Backlog {
         self.held.push(done);
     }
 
-    /// Whether a part of some read is held.
+    /// Returns whether a part of any read is held.
     #[inline(always)]
     pub(crate) fn holds_any(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// Takes a part that is held and fits.
+    /// Takes a held part that fits.
     pub(crate) fn take_held(&mut self, fits: impl Fn(&Done) -> bool) -> Option<Done> {
         let at = self.held.iter().position(fits)?;
         Some(self.held.swap_remove(at))
@@ -123,7 +123,7 @@ pub(crate) fn is_full(out: &Outbox) -> bool {
 /// longest buffer, that go by reference.
 pub(crate) fn has_room_by_reference(len: usize, header_bytes: usize, out: &Outbox) -> bool {
     match len.div_ceil(Pool::LARGE_BYTES) {
-        // What goes by reference ends the row that its header stands in.
+        // Data by reference ends the row that has its header.
         1 => out.has_room(Outbox::BY_REFERENCE_BYTES + Outbox::ENDED_ROW_BYTES + header_bytes),
         // The last part may be so short that it is copied.
         parts => out.has_headers(parts + 2),
@@ -142,7 +142,7 @@ pub(crate) fn slot_of(tag: Tag) -> u16 {
     tag.0 as u16
 }
 
-/// Where the part that a tag names begins in the data of its command.
+/// Returns the offset, in the data of its command, of the part that a tag names.
 #[inline(always)]
 pub(crate) fn part_begin(tag: Tag) -> u32 {
     u32::from((tag.0 >> 16) as u16) * PART_BYTES

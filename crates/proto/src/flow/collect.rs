@@ -1,4 +1,4 @@
-//! Headers and short messages, which are needed as a whole, from a stream that is cut anywhere.
+//! Headers and short messages, which are needed whole, from a stream that is split anywhere.
 
 /// Bytes of a message that came in parts.
 #[derive(Debug, Default)]
@@ -12,8 +12,8 @@ impl Collector {
         Collector { bytes: Vec::with_capacity(most) }
     }
 
-    /// Takes off `from` what is missing of `want` bytes; true when all are there. `want` is at
-    /// most what our own limits allow.
+    /// Takes the missing part of `want` bytes off `from`; returns whether all are present. `want`
+    /// is at most our own limit.
     pub(crate) fn fill(&mut self, from: &mut &[u8], want: usize) -> bool {
         let missing = want.saturating_sub(self.bytes.len()).min(from.len());
         let (part, rest) = from.split_at(missing);
@@ -50,12 +50,12 @@ impl Collector {
         self.bytes.is_empty()
     }
 
-    /// What was collected.
+    /// Returns the collected bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Begins anew.
+    /// Empties the collector.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
     }

@@ -1,8 +1,8 @@
-//! I/Os of a connection that is gone.
+//! I/Os of a lost connection.
 //!
-//! A volume cannot be told to forget them. Until they have come back, what they write may overwrite
-//! what another connection of the same peer writes: that one is not let in before. And a flush may
-//! fail, which concerns all others.
+//! A volume cannot cancel these I/Os. Until they complete, their writes may overwrite those of
+//! another connection of the same peer, so that connection has to wait. A flush among them may
+//! fail, which affects all clients of the unit.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use crate::{Request, UnitId};
 
 use super::slot_of;
 
-/// I/Os that a volume still has of a connection that is gone. Reads do no harm, and are not kept.
+/// I/Os that a volume still has from a lost connection. Reads do no harm, and are not listed.
 #[derive(Debug, Default)]
 pub(crate) struct Leftovers {
     list: Vec<Leftover>,
@@ -21,9 +21,9 @@ pub(crate) struct Leftovers {
 pub(crate) struct Leftover {
     pub(crate) slot: u16,
     pub(crate) unit: UnitId,
-    /// How many.
+    /// Number of I/Os.
     pub(crate) count: u32,
-    /// They are flushes, not changes.
+    /// Whether the I/Os are flushes, not changes.
     pub(crate) flushes: bool,
 }
 
@@ -42,7 +42,7 @@ impl Leftovers {
         Leftovers { list }
     }
 
-    /// An I/O of the command in that slot has come back. Returns the unit if it was a flush.
+    /// Counts a completed I/O of the command in that slot. Returns the unit if it was a flush.
     #[cold]
     pub(crate) fn came(&mut self, slot: u16) -> Option<UnitId> {
         let at = self.list.iter().position(|left| left.slot == slot)?;
@@ -55,7 +55,7 @@ impl Leftovers {
         flushed
     }
 
-    /// Whether all changes have come back.
+    /// Returns whether all changes have completed.
     pub(crate) fn have_no_changes(&self) -> bool {
         self.list.iter().all(|left| left.flushes)
     }

@@ -1,9 +1,9 @@
-//! The flow of commands, whatever the protocol: tables of slots, time-outs, parts of reads and
-//! writes, and the limits that hold a connection back.
+//! Flow of commands, for all protocols: tables of slots, time-outs, parts of reads and writes, and
+//! the limits of a connection.
 //!
-//! An initiator keeps its I/Os in an [`IoTable`]; a target keeps its commands in [`Slots`] and what
-//! it exchanges with volumes in a [`Backlog`]. All of it is generic over what a protocol adds to a
-//! slot, and made for each: no call goes through a table of functions.
+//! An initiator stores its I/Os in an [`IoTable`]; a target stores its commands in [`Slots`] and
+//! its exchange with volumes in a [`Backlog`]. All of these are generic over the protocol's part of
+//! a slot and monomorphized: there are no virtual calls.
 
 mod backlog;
 mod collect;

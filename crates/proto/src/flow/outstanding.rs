@@ -9,18 +9,18 @@ use crate::{Ending, Unanswered};
 
 use super::{Age, IoTimeout, Slots};
 
-/// An I/O in flight, and what a protocol keeps of it.
+/// An I/O in flight, with the protocol's part.
 #[derive(Debug)]
 pub(crate) struct Outstanding<P> {
     pub(crate) op: Op,
     pub(crate) fua: bool,
-    /// Of the command in flight; [`Age::NONE`] in a slot that is free.
+    /// Age of the command in flight; [`Age::NONE`] in a free slot.
     pub(crate) age: Age,
     pub(crate) tag: Tag,
     pub(crate) offset: u64,
     pub(crate) len: u32,
     pub(crate) buf: Option<Buf>,
-    /// What the protocol adds.
+    /// Protocol's part.
     pub(crate) own: P,
 }
 
@@ -137,8 +137,8 @@ impl<P: Default> IoTable<P> {
         late.map_or(Ok(()), |late| Err(Ending::Unanswered(late)))
     }
 
-    /// Changes that the target has and has not answered: what `part` says of each, offset and
-    /// length in bytes.
+    /// Returns the changes that the target has and has not answered: offset and length in bytes,
+    /// which `part` returns for each.
     #[cold]
     pub(crate) fn in_doubt(
         &self,

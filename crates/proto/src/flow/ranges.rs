@@ -1,11 +1,11 @@
-//! Ranges of a volume that a command works on without data of the peer: trims, zeroing, flushes.
+//! Ranges of a volume for a command without data from the peer: trims, zeroing, flushes.
 
 use block::Op;
 
 /// Longest trim or zeroing in one I/O: a multiple of any block.
 pub(crate) const CLEAR_BYTES_MAX: u32 = 1 << 30;
 
-/// Ranges, and how far the volume has been asked to work on them.
+/// Ranges, and the progress of the volume's requests for them.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     pub(crate) op: Op,
@@ -22,13 +22,13 @@ impl Ranges {
         Ranges { op, list, index: 0, at: 0 }
     }
 
-    /// Where the next I/O begins, and how much of its range is left.
+    /// Returns the offset of the next I/O, and the bytes left in its range.
     pub(crate) fn next(&self) -> Option<(u64, u64)> {
         let (offset, len) = self.list.get(self.index)?;
         Some((offset + self.at, len - self.at))
     }
 
-    /// The next `len` bytes, at most what is left of a range, are with the volume.
+    /// Notes that the next `len` bytes, at most the rest of the range, were handed to the volume.
     pub(crate) fn advance(&mut self, len: u32) {
         self.at += u64::from(len);
         if self.list.get(self.index).is_some_and(|(_, all)| *all == self.at) {

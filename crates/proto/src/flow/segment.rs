@@ -1,6 +1,6 @@
-//! The data of a PDU in a stream that is cut anywhere, with padding and digest behind it.
+//! Data of a PDU in a stream that is split anywhere, followed by padding and digest.
 //!
-//! Data is never collected: its parts go straight to where the caller wants them.
+//! Data is never collected: its parts go straight to the caller's destination.
 
 use crate::crc32c::{Crc32c, crc32c};
 
@@ -13,12 +13,12 @@ pub(crate) const DIGEST_BYTES: usize = 4;
 pub(crate) struct DataSegment {
     /// Bytes of data to come.
     left: u32,
-    /// Bytes of padding and digest behind the data, and those that came.
+    /// Bytes of padding and digest after the data, and those received so far.
     tail_len: u8,
     tail_have: u8,
     tail: [u8; 3 + DIGEST_BYTES],
     has_digest: bool,
-    /// Of data that comes in parts, once the first of them came.
+    /// Digest of data that arrives in parts, from its first part on.
     crc: Crc32c,
     in_parts: bool,
 }
@@ -26,7 +26,7 @@ pub(crate) struct DataSegment {
 /// How the data of a PDU ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataEnd {
-    /// There is more to come.
+    /// More data is to come.
     Open,
     /// All of it came.
     Intact,
@@ -48,7 +48,8 @@ impl DataSegment {
         }
     }
 
-    /// `len` bytes are to come, with `padding`, at most three bytes, and a digest behind them.
+    /// Expects `len` bytes, followed by `padding`, at most three bytes, and a digest if
+    /// `has_digest`.
     #[inline(always)]
     pub(crate) fn begin(&mut self, len: u32, padding: u8, has_digest: bool) {
         self.left = len;
@@ -63,7 +64,7 @@ impl DataSegment {
         self.left
     }
 
-    /// Whether data, or what stands behind it, is to come.
+    /// Returns whether data, padding or a digest is to come.
     #[inline(always)]
     pub(crate) fn is_open(&self) -> bool {
         self.left != 0 || self.tail_len != 0
@@ -94,7 +95,7 @@ impl DataSegment {
         part
     }
 
-    /// The same where a digest follows.
+    /// Takes the next part of data with a digest.
     fn take_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> (&'a [u8], DataEnd) {
         let (len, tail_len) = (self.left as usize, usize::from(self.tail_len));
         if !self.in_parts && bytes.len() >= len + tail_len {

@@ -1,11 +1,11 @@
-//! How far a peer has read: what lies in memory that is lent to a socket may be overwritten then.
+//! Read position of a peer: data before it may be overwritten in memory lent to a socket.
 
 use crate::Outbox;
 
 /// Stamps of data sent by an initiator.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Stamps {
-    /// Of the last data that was sent, and of the last that the target has read.
+    /// Stamp of the last data sent, and of the last data that the target has read.
     sent: u32,
     read: u32,
 }

@@ -1,9 +1,9 @@
-//! A time-out for each command that costs it one byte: no clock, no list, no timer of its own.
+//! Time-outs of commands at one byte per command: without a clock, list or timer for each.
 //!
-//! Now and then an initiator scans the commands in flight and counts, for each, the scans that it
-//! has seen. Scans are an interval apart at least, so a command that has seen `n` of them was in
-//! flight for `n - 1` intervals. A process that stood still scans late and only once, and takes in
-//! what was answered meanwhile before it gives anything up.
+//! An initiator periodically scans the commands in flight and counts, for each command, the scans
+//! during its flight. Scans are at least an interval apart, so a command that has seen `n` scans
+//! was in flight for at least `n - 1` intervals. A process that was stopped scans late and only
+//! once, and takes in the answers that arrived meanwhile before it gives up a command.
 
 use block::Nanos;
 
@@ -14,9 +14,9 @@ pub const IO_TIMEOUT: Nanos = Nanos::from_secs(30);
 const INTERVAL_MIN: Nanos = Nanos::from_millis(500);
 /// Scans within a limit: a command is given up at most two intervals after it is over.
 const SCANS_PER_LIMIT: u64 = 8;
-/// Who looks at a time-out so late stood still, or was kept from its processor.
+/// Lateness of a check that shows that the process was stopped or had no CPU.
 const STALLED: Nanos = Nanos::from_secs(1);
-/// How long it then waits for answers that may already be in its queue.
+/// Time that the process then waits for answers that may already be in its queue.
 const GRACE: Nanos = Nanos::from_secs(1);
 
 /// Whether a command is in flight, and how many scans it has seen: all that the time-out needs in
@@ -25,9 +25,9 @@ const GRACE: Nanos = Nanos::from_secs(1);
 pub(crate) struct Age(u8);
 
 impl Age {
-    /// None is in flight.
+    /// No command is in flight.
     pub(crate) const NONE: Age = Age(0);
-    /// It has seen no scan yet.
+    /// The command has seen no scan yet.
     pub(crate) const NEW: Age = Age(1);
 
     /// Whether a command is in flight.
@@ -126,8 +126,8 @@ impl PingTimeout {
         self.until
     }
 
-    /// Whether it has expired. It is extended once for a process that stood still when it did: the
-    /// answer may have come meanwhile.
+    /// Returns whether the ping has expired. The time-out is extended once for a process that was
+    /// stopped when it expired: the answer may have arrived meanwhile.
     pub(crate) fn has_expired(&mut self, now: Nanos) -> bool {
         if now < self.until {
             return false;
@@ -198,7 +198,7 @@ mod test {
         assert!(!timeout.begin_scan(Nanos::from_secs(1_000_000)));
     }
 
-    /// A process that stood still for long has scanned once, not as often as there was time for.
+    /// A process that was stopped for long scans once, not once per interval.
     #[test]
     fn a_late_scan_is_one_scan() {
         let mut timeout = IoTimeout::new(Nanos::from_secs(30), Nanos(0));

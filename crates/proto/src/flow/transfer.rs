@@ -13,7 +13,7 @@ pub(crate) struct Transfer {
     pub(crate) unit: UnitId,
     /// One less than the block size: no block is cut.
     pub(crate) block_mask: u32,
-    /// Where the data begins on the volume.
+    /// Offset of the data on the volume.
     pub(crate) offset: u64,
     pub(crate) len: u32,
     /// Bytes handed to the volume.
@@ -21,7 +21,7 @@ pub(crate) struct Transfer {
     /// I/Os with the volume.
     pub(crate) in_flight: u16,
     pub(crate) fua: bool,
-    /// Data of the peer from `asked` on.
+    /// Buffer for data of the peer from `asked` on.
     pub(crate) buf: Option<Buf>,
 }
 
@@ -38,8 +38,8 @@ impl Transfer {
         self.block_mask as usize + 1
     }
 
-    /// Where the part that begins at `asked` ends: a part is as long as its buffer, and an I/O's
-    /// worth where it has none yet.
+    /// Returns the end of the part that starts at `asked`: as long as its buffer, or as an I/O's
+    /// maximum if there is no buffer yet.
     #[inline(always)]
     pub(crate) fn part_end(&self) -> u32 {
         self.len.min(self.asked.saturating_add(self.longest_part(self.buf.as_ref())))
@@ -64,7 +64,7 @@ impl Transfer {
         self.request(slot, Op::Read, begin, len, buf)
     }
 
-    /// The I/O that writes the next part, whose data is here as a whole.
+    /// Returns the I/O that writes the next part, whose data is complete.
     #[inline(always)]
     pub(crate) fn write(&mut self, slot: u16) -> Option<Request> {
         let (begin, end) = (self.asked, self.part_end());
@@ -81,8 +81,8 @@ impl Transfer {
         Request { unit: self.unit, io }
     }
 
-    /// Takes a buffer for data that is asked for: of `len` bytes, or where there is less memory, of
-    /// at least `least`. Whether there is one now.
+    /// Takes a buffer for requested data: of `len` bytes, or with less memory, of at least `least`.
+    /// Returns whether there is a buffer now.
     pub(crate) fn take_buf(&mut self, len: usize, least: usize, out: &Outbox) -> bool {
         self.buf = out.take_part(len);
         if let Some(buf) = self.buf.take_if(|buf| buf.len() < least) {

@@ -13,9 +13,9 @@ pub struct Directory {
 /// One target.
 #[derive(Clone, Debug)]
 pub struct TargetEntry {
-    /// Its iSCSI name.
+    /// iSCSI name.
     pub name: String,
-    /// Its logical units; the index is the LUN, at most [`Directory::MAX_UNITS`].
+    /// Logical units; the index is the LUN, at most [`Directory::MAX_UNITS`].
     pub units: Vec<Option<Unit>>,
     /// TargetAlias, sent at login. May be empty; at most 255 bytes.
     pub alias: String,
@@ -29,7 +29,7 @@ pub enum DirectoryError {
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Error in the name.
         error: NameError,
     },
     /// Two targets have the same name.

@@ -170,7 +170,7 @@ impl Discovery {
         }
         self.answer.extend_from_slice(&self.data);
         if !response.last {
-            //= RFC 7143 §11.10.4: the rest is asked for by the transfer tag.
+            //= RFC 7143 §11.10.4: the transfer tag requests the rest.
             self.send_text(response.transfer_tag, &[], out);
             return Ok(());
         }

@@ -33,7 +33,7 @@ pub(super) enum Next<'a> {
 }
 
 impl Frame {
-    /// The beginning of a stream, without digests, as it is during login.
+    /// Returns a frame for the start of a stream, without digests, as during login.
     pub(super) fn new(max_data: u32) -> Frame {
         Frame {
             head: Collector::new(HEADER_BYTES + 1020 + DIGEST_BYTES),
@@ -76,7 +76,7 @@ impl Frame {
         Ok(Next::Whole(header))
     }
 
-    /// The same where a header digest follows.
+    /// Takes the next header, with its digest; collects a split or extended one.
     fn header_with_digest<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
         let whole = HEADER_BYTES + DIGEST_BYTES;
         let plain = self.head.is_empty() && bytes[4] == 0 && self.header_digest;
@@ -91,7 +91,7 @@ impl Frame {
         Ok(Next::Whole(header))
     }
 
-    /// Collects a header that came in parts, with what belongs to it.
+    /// Collects a header that came in parts, with its additional segments and digest.
     #[cold]
     fn collect<'a>(&mut self, bytes: &mut &'a [u8]) -> Result<Next<'a>, Violation> {
         let digest = if self.header_digest { DIGEST_BYTES } else { 0 };
@@ -112,8 +112,8 @@ impl Frame {
         Ok(Next::Collected(header))
     }
 
-    /// The additional header segments of the header that was just collected. No command of ours
-    /// has any that mean something, so only their framing matters.
+    /// Returns the additional header segments of the header that was just collected. None of our
+    /// commands supports any, so only their framing matters.
     #[cfg(test)]
     pub(super) fn additional(&self) -> &[u8] {
         let head = self.head.bytes();
@@ -170,7 +170,7 @@ fn check_digest(head: &[u8], digest: [u8; DIGEST_BYTES]) -> Result<(), Violation
 mod test {
     use super::*;
 
-    /// What came out of a stream: (header, additional segments, data, intact).
+    /// Parts of a stream: (header, additional segments, data, intact).
     type Seen = Vec<(Header, Vec<u8>, Vec<u8>, bool)>;
 
     fn feed(frame: &mut Frame, stream: &[u8], chunk: usize) -> Result<Seen, Violation> {

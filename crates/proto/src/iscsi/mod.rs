@@ -1,8 +1,9 @@
-//! iSCSI, both ends, as RFC 7143 has it at error recovery level 0 with one connection a session.
+//! iSCSI, both ends, according to RFC 7143 at error recovery level 0 with one connection per
+//! session.
 //!
 //! [`IscsiTarget`] answers from a [`Directory`] of logical units; [`IscsiInitiator`] makes a volume
-//! out of one logical unit elsewhere; [`Discovery`] asks a portal which targets it has. All three
-//! are fed by whoever owns the socket.
+//! of one remote logical unit; [`Discovery`] lists a portal's targets. The owner of the socket
+//! drives all three.
 
 mod directory;
 mod discovery;

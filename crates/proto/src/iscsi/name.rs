@@ -1,4 +1,4 @@
-//! What an iSCSI name may look like.
+//! Syntax of iSCSI names.
 
 use crate::ascii::is_authority;
 
@@ -26,15 +26,15 @@ pub enum NameError {
 //= RFC 7143 §4.2.7.2: iSCSI names are at most 223 bytes.
 pub const NAME_MAX_BYTES: usize = 223;
 
-/// Checks that `name` may name a target or an initiator.
+/// Checks that `name` is valid for a target or an initiator.
 ///
-/// Letters must be lower case already: a peer that compares bytes must find what we announce.
+/// Letters must already be lower case: a peer that compares bytes must find the name we announce.
 //= RFC 7143 §4.2.7.2: prepared names have ASCII dash, dot, colon, lower-case letters and digits.
 pub fn check_name(name: &str) -> Result<(), NameError> {
     if name.is_empty() || name.len() > NAME_MAX_BYTES {
         return Err(NameError::Length);
     }
-    // Letters beyond ASCII have been prepared by whoever typed them; we do not fold them.
+    // Letters beyond ASCII were prepared by the user; we do not fold them.
     let allowed = |c: char| !c.is_ascii() || matches!(c, 'a'..='z' | '0'..='9' | '-' | '.' | ':');
     if !name.chars().all(allowed) || name.chars().any(char::is_whitespace) {
         return Err(NameError::Character);

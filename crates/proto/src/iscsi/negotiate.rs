@@ -71,7 +71,7 @@ impl Key {
         TABLE.iter().find(|row| row.1 == name).map(|row| row.0)
     }
 
-    /// Its name on the wire.
+    /// Returns the key's name on the wire.
     pub(super) fn name(self) -> &'static str {
         TABLE[self as usize].1
     }
@@ -161,7 +161,7 @@ impl Values {
             Rule::Declared(..) => Some(theirs),
             //= RFC 7143 §6.2.1: the responder chooses from the list, and we offer one value.
             Rule::Digest => (theirs == self.get(key)).then_some(theirs),
-            //= RFC 7143 §6.2.2: the answer is the outcome, so it cannot exceed what was offered.
+            //= RFC 7143 §6.2.2: the answer is the outcome, so it cannot exceed the offer.
             _ => (self.outcome(key, theirs) == theirs).then_some(theirs),
         }
     }

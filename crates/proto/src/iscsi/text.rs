@@ -5,7 +5,7 @@
 pub(super) enum TextError {
     /// The last pair is not terminated.
     Unterminated,
-    /// There is no `=`.
+    /// The pair has no `=`.
     NoValue,
     /// The key is empty, too long or has invalid characters.
     Key,

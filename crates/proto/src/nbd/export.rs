@@ -12,11 +12,11 @@ use super::wire::flag;
 /// A volume as clients see it.
 #[derive(Clone, Debug)]
 pub struct NbdExport {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// A second name, such as that of the iSCSI target.
     pub alias: String,
-    /// Description for clients that ask for it, such as `Drumfire RAM`; at most 4096 bytes.
+    /// Description for clients that request it, such as `Drumfire RAM`; at most 4096 bytes.
     pub description: String,
     /// Id of the volume in requests.
     pub id: UnitId,
@@ -25,7 +25,7 @@ pub struct NbdExport {
     /// The volume's memory, if it is of this process: reads and writes are executed on it at once,
     /// without requests. Same size as the volume.
     pub memory: Option<Memory>,
-    /// Tells clients that come back whether the volatile cache is the one that they left.
+    /// Shows clients that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
     /// Holes of the volume, if they are known: clients may then select the metadata context
     /// `base:allocation`.
@@ -74,7 +74,7 @@ impl NbdExports {
     }
 
     /// Index of the export with this name.
-    //= NBD §Option types: the empty name is the default export; ours is the only one there is.
+    //= NBD §Option types: the empty name is the default export, if there is only one.
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         if name.is_empty() && self.list.len() == 1 {
             return Some(0);
@@ -91,8 +91,8 @@ impl NbdExports {
 impl NbdExport {
     /// Transmission flags.
     pub(super) fn flags(&self) -> u16 {
-        //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection is good for
-        // what was answered on all.
+        //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection covers the
+        // acknowledged writes of all.
         let all = flag::HAS_FLAGS | flag::FLUSH | flag::FUA | flag::MULTI_CONN;
         match self.geometry.read_only {
             true => all | flag::READ_ONLY,

@@ -162,7 +162,7 @@ pub(super) fn words(number: u32) -> String {
     name.to_owned()
 }
 
-/// Begins every description of ours.
+/// Start of every description of ours.
 const OURS: &str = "Drumfire ";
 /// Stands before the instance in a description, 16 hexadecimal digits.
 const RUN: &str = ", run ";
@@ -173,7 +173,7 @@ pub(super) fn with_instance(description: &str, instance: u64) -> String {
     format!("{description}{RUN}{instance:016x}")
 }
 
-/// A description without its instance, and that, if the server is ours.
+/// Returns a description without its instance, and the instance if the server is ours.
 pub(super) fn without_instance(description: &str) -> (&str, Option<u64>) {
     let split = description.rsplit_once(RUN).filter(|_| description.starts_with(OURS));
     let split = split.filter(|(_, digits)| digits.len() == 16);

@@ -23,8 +23,8 @@ use super::directory::Subsystem;
 #[derive(Clone, Copy, Debug)]
 pub struct ControllerLimits {
     /// Maximum number of controllers, 1 to 65519. A host, by NQN and by address, may have half of
-    /// those that others leave. Beyond that it is told that the server is busy, unless an idle
-    /// controller can be ended.
+    /// those that others leave. Beyond that it gets a busy status, unless an idle controller can be
+    /// ended.
     pub controllers: usize,
     /// I/O queues of a controller, 1 to 65535.
     pub queues: u16,
@@ -115,7 +115,7 @@ const IDS_END: u16 = 0xfff0;
 /// State shared by the queues of a controller.
 #[derive(Debug)]
 pub(super) struct Controller {
-    /// Its identifier.
+    /// Identifier.
     pub(super) id: u16,
     /// Ordinal among all controllers that ever began.
     number: u64,
@@ -129,7 +129,8 @@ pub(super) struct Controller {
     pub(super) in_capsule_bytes: u32,
     keeps_alive: AtomicBool,
     was_enabled: AtomicBool,
-    /// The controller was ended to make room for another host, or reset by another of its own host.
+    /// Whether the controller was ended to make room for another host, or was reset by another
+    /// controller of its host.
     is_given_up: AtomicBool,
     is_replaced: AtomicBool,
     /// Odd while enabled; incremented at each change.
@@ -141,7 +142,7 @@ pub(super) struct Controller {
 pub(super) struct Host {
     pub(super) nqn: String,
     pub(super) id: [u8; 16],
-    /// Its address as a number that identifies a host, if known.
+    /// Address as a number that identifies a host, if known.
     pub(super) address: Option<u128>,
 }
 
@@ -249,8 +250,8 @@ impl Controllers {
         controller.uniquifier.store(last % 255 + 1, Ordering::Relaxed);
     }
 
-    /// Whether changes are left of queues of this host and subsystem whose connection is lost or
-    /// whose controller has ended.
+    /// Returns whether changes are left from queues of this host and subsystem whose connection is
+    /// lost or whose controller has ended.
     fn has_leftovers_of(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
         let registry = self.lock();
         let left = |seat: &&Seat| seat.is_ending && seat.controller.is_of(subsystem, host);
@@ -275,8 +276,8 @@ impl Controllers {
         true
     }
 
-    /// Makes room for one more controller of a host: ends an idle one of its own, or any host's if
-    /// only the table is full.
+    /// Makes room for one more controller of a host: ends an idle controller of this host if its
+    /// share is used up, and one of any host if the table is full.
     fn make_room(&self, registry: &mut Registry, host: &Host) -> Result<(), Refusal> {
         let limit = self.limits.controllers.min(usize::from(IDS_END) - 1);
         for key in host.keys() {

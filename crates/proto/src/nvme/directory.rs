@@ -12,7 +12,7 @@ use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
 /// An NVM subsystem.
 #[derive(Clone, Debug)]
 pub struct Subsystem {
-    /// Its NQN, valid by [`check_nqn`].
+    /// NQN, valid according to [`check_nqn`].
     pub nqn: String,
     /// The index is the NSID less one; holes are inactive.
     pub namespaces: Vec<Option<Namespace>>,
@@ -20,8 +20,8 @@ pub struct Subsystem {
     pub serial: String,
     /// Model number: 1 to 40 printable ASCII characters.
     pub model: String,
-    /// It has several paths: several addresses, or several servers with the same NQN and the same
-    /// namespace identities. Only then are hosts told to use multipath.
+    /// Whether the subsystem has several paths: several addresses, or several servers with the same
+    /// NQN and namespace identities. Only then do hosts get the multipath flags.
     pub shared: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct Namespace {
     pub disk: DiskId,
     /// The backing store.
     pub backing: Backing,
-    /// Tells hosts that come back whether the volatile cache is the one that they left.
+    /// Shows hosts that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
 }
 
@@ -74,7 +74,7 @@ pub enum SubsystemsError {
     Name {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Error in the name.
         error: NqnError,
     },
     /// The discovery NQN is reserved.
@@ -120,7 +120,7 @@ impl Subsystems {
         hosts.is_none_or(|hosts| hosts.iter().any(|allowed| allowed == host))
     }
 
-    /// Adds addresses for discovery to report, beside the one that it is reached at.
+    /// Adds addresses for discovery to report, besides the one on which the host connected.
     pub fn with_portals(self, portals: Vec<Portal>) -> Subsystems {
         Subsystems { portals, ..self }
     }
@@ -130,7 +130,7 @@ impl Subsystems {
         &self.list
     }
 
-    /// Addresses beside the one that discovery is reached at.
+    /// Returns the addresses besides the one on which the host connected.
     pub(super) fn portals(&self) -> &[Portal] {
         &self.portals
     }

@@ -35,7 +35,7 @@ pub(super) struct Fatal {
     pub(super) information: u32,
     /// The clause.
     pub(super) rule: &'static str,
-    /// Which byte of the PDU.
+    /// Offset in the PDU, in bytes.
     pub(super) at: usize,
 }
 
@@ -90,7 +90,8 @@ pub(super) enum Next<'a> {
 }
 
 impl Frame {
-    /// The beginning of a stream, without digests, as it is until both ends have agreed.
+    /// Returns a frame for the start of a stream, without digests, until both ends have negotiated
+    /// them.
     pub(super) fn new(kinds: u16) -> Frame {
         Frame {
             kinds,
@@ -114,7 +115,7 @@ impl Frame {
         self.segment.is_open()
     }
 
-    /// Length of the data of the PDU whose header was taken last, as long as none of it is.
+    /// Returns the length of the data of the last PDU, before any of the data is taken.
     #[inline(always)]
     pub(super) fn data_len(&self) -> u32 {
         self.segment.left()
@@ -212,8 +213,8 @@ impl Frame {
             kind::H2C_TERM_REQ | kind::C2H_TERM_REQ => head,
             _ => return Err(Fatal::field(4, "NVMe-TCP §3.6.2: this PDU type has no data")),
         };
-        //= NVMe-TCP §3.6.1: PDO is a multiple of the alignment that was asked for, and we ask for
-        // the least: four bytes.
+        //= NVMe-TCP §3.6.1: PDO is a multiple of the requested alignment, and we request the
+        // minimum: four bytes.
         if offset < head || offset % 4 != 0 {
             return Err(Fatal::field(3, "NVMe-TCP §3.6.1: data begins behind the header, aligned"));
         }
@@ -266,7 +267,7 @@ fn check_digest(header: &[u8], behind: &[u8]) -> Result<(), Fatal> {
 mod test {
     use super::*;
 
-    /// What came out of a stream: (header, data, intact).
+    /// Parts of a stream: (header, data, intact).
     type Seen = Vec<(Vec<u8>, Vec<u8>, bool)>;
 
     fn feed(frame: &mut Frame, stream: &[u8], chunk: usize) -> Result<Seen, Fatal> {
@@ -293,7 +294,7 @@ mod test {
         Ok(seen)
     }
 
-    /// A PDU of `kind` whose data begins `gap` bytes behind the header.
+    /// Returns a PDU of `kind` whose data begins `gap` bytes after the header.
     fn pdu(kind: u8, gap: usize, data: &[u8], digests: [bool; 2]) -> (Vec<u8>, Vec<u8>) {
         let digests = digests.map(|digest| digest && kind >= kind::CAPSULE_CMD);
         let header_len = header_len(kind).unwrap();

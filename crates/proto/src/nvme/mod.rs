@@ -28,8 +28,7 @@ pub use initiator::{
 pub use name::{DISCOVERY_NQN, NQN_MAX_BYTES, NqnError, check_nqn, check_peer_nqn};
 pub use target::{NvmeTarget, NvmeTargetConfig};
 
-/// Begins the vendor specific bytes of Identify Controller at a server of ours; the instance
-/// follows.
+/// Start of the vendor specific bytes of Identify Controller at our servers; the instance follows.
 const INSTANCE_MAGIC: [u8; 8] = *b"DRUMFIRE";
 
 /// The vendor specific bytes of Identify Controller, with an instance.
@@ -41,11 +40,11 @@ fn instance_bytes(instance: u64) -> [u8; 16] {
     bytes
 }
 
-/// Where the line on the backing store stands in Identify Namespace data of a server of ours.
+/// Offset of the backing store's line in Identify Namespace data of our servers.
 //= NVMe NVM command set §Identify Namespace data structure: bytes 4095:384 are vendor specific.
 const BACKING_AT: usize = 384;
 
-/// The backing store that Identify Namespace data of a server of ours tell.
+/// Returns the backing store that Identify Namespace data of our servers report.
 fn backing_of(page: &[u8]) -> Option<Backing> {
     let line = page.get(BACKING_AT..BACKING_AT + BACKING_BYTES_MAX)?;
     Backing::parse(&String::from_utf8_lossy(line))

@@ -11,7 +11,7 @@ pub enum NqnError {
     /// Neither of the two forms.
     #[error("an NQN is nqn.YYYY-MM.reversed.domain:anything, such as nqn.2026-01.org.example:disk")]
     Form,
-    /// The part behind `nqn.2014-08.org.nvmexpress:uuid:` is not a UUID.
+    /// The part after `nqn.2014-08.org.nvmexpress:uuid:` is not a UUID.
     #[error("nqn.2014-08.org.nvmexpress:uuid: is followed by a UUID")]
     Uuid,
     /// A character that no name may contain.

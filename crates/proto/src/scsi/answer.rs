@@ -30,7 +30,7 @@ pub struct ModeFlags {
     pub write_protected: bool,
     /// Force unit access is supported (DPOFUA).
     pub can_force_unit_access: bool,
-    /// There is a volatile write cache (WCE); `None` without a caching mode page.
+    /// Whether there is a volatile write cache (WCE); `None` without a caching mode page.
     pub write_cache: Option<bool>,
 }
 
@@ -85,7 +85,7 @@ impl Capacity {
     }
 }
 
-/// Parses MODE SENSE (6) data, whatever pages are in it.
+/// Parses MODE SENSE (6) data, with any pages.
 //= SPC-4 §Mode parameter header formats
 pub fn parse_mode_sense6(bytes: &[u8]) -> Option<ModeFlags> {
     let [length, _, device, descriptors, ..] = *bytes else { return None };
@@ -100,21 +100,21 @@ pub fn parse_product(bytes: &[u8]) -> Option<String> {
     Some(name).filter(|name| !name.is_empty())
 }
 
-/// The instance of a server of ours, in its INQUIRY data.
+/// Returns the instance of a server of ours, from its INQUIRY data.
 pub fn parse_instance(bytes: &[u8]) -> Option<u64> {
     let ours = printable(bytes.get(8..16)?) == VENDOR;
     let digits = bytes.get(36..56)?.strip_prefix(RUN.as_bytes()).filter(|_| ours)?;
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// The backing store in the vendor specific page of a server of ours.
+/// Returns the backing store from the vendor specific page of a server of ours.
 pub fn parse_backing(bytes: &[u8]) -> Option<Backing> {
     let [_, BACKING_PAGE, _, _, ..] = *bytes else { return None };
     let end = 4 + usize::from(be16(bytes, 2));
     Backing::parse(&String::from_utf8_lossy(bytes.get(4..end)?))
 }
 
-/// The name of a logical unit in its Device Identification page: the best of those that it has.
+/// Returns the name of a logical unit in its Device Identification page: the best available one.
 //= SPC-4 §Device Identification VPD page: code set; association, designator type; length.
 pub fn parse_designation(bytes: &[u8]) -> Option<String> {
     const LOGICAL_UNIT: u8 = 0;

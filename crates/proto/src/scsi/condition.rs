@@ -17,7 +17,7 @@ pub(super) fn request_sense(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     sense_data(cdb, Sense::NO_SENSE)
 }
 
-/// `sense` as parameter data, in the format that a REQUEST SENSE asks for.
+/// Returns `sense` as parameter data, in the format requested by REQUEST SENSE.
 pub(super) fn sense_data(cdb: &Cdb, sense: Sense) -> Result<Plan, Sense> {
     let descriptor = cdb[1] & DESC != 0;
     let bytes = if descriptor { sense.encode_descriptor() } else { sense.encode_fixed().to_vec() };

@@ -11,7 +11,7 @@ const HEAD_BYTES: usize = 8;
 const DESCRIPTOR_BYTES: usize = 16;
 /// Most descriptors of a response: each may take some looks at the metadata of a file system.
 const DESCRIPTORS_MAX: usize = 64;
-/// Bytes that the initiator accepts: a response of ours is not longer.
+/// Bytes that the initiator accepts: our responses are not longer.
 pub(crate) const STATUS_BYTES: u32 = (HEAD_BYTES + DESCRIPTORS_MAX * DESCRIPTOR_BYTES) as u32;
 
 //= SBC-4 §LBA status descriptor: 0 is mapped or unknown, 1 deallocated, 2 anchored, 3 mapped, 4

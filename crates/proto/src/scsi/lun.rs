@@ -8,16 +8,16 @@ use super::{Cdb, Plan, Sense, data, opcode};
 /// The highest LUN: 14 bits, as in flat space addressing.
 pub const LUN_MAX: u16 = 0x3fff;
 
-/// The number in a single-level LUN field with peripheral or flat addressing.
+/// Returns the number in a single-level LUN field with peripheral or flat addressing.
 ///
-/// `None` for everything else, as no unit of ours has such a LUN.
+/// `None` for all other fields, as none of our units has such a LUN.
 //= SAM-5 §Peripheral device addressing, §Flat space addressing
 pub fn decode_lun(field: [u8; 8]) -> Option<u16> {
     let [high, low, rest @ ..] = field;
     let lun = u16::from_be_bytes([high & 0x3f, low]);
     match high >> 6 {
         _ if rest != [0; 6] => None,
-        // Only bus identifier zero is ours.
+        // We have only bus identifier zero.
         0 if lun > 0xff => None,
         0 | 1 => Some(lun),
         _ => None,

@@ -1,8 +1,8 @@
-//! SCSI of a logical unit: a CDB goes in, a [`Plan`] or [`Sense`] comes out.
+//! SCSI of a logical unit: turns a CDB into a [`Plan`] or [`Sense`].
 //!
-//! No I/O and no transport here: `iscsi` moves the data of a plan. A command is a row of
+//! This module has no I/O and no transport: `iscsi` moves the data of a plan. A command is a row of
 //! `table.rs`, which also serves REPORT SUPPORTED OPERATION CODES, and a function in the file of
-//! its family. For the initiator there are [`cdb`] and the parsers beside it.
+//! its family. For the initiator there are [`cdb`] and the parsers.
 //!
 //! The standards are cited by clause titles, as clause numbers differ between revisions.
 
@@ -51,7 +51,7 @@ pub struct Unit {
     pub memory: Option<Memory>,
     /// Identity for INQUIRY.
     pub identity: Identity,
-    /// Tells clients that come back whether the volatile cache is the one that they left.
+    /// Shows clients that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
     /// The backing store.
     pub backing: Backing,
@@ -68,7 +68,7 @@ pub struct Identity {
     pub product: String,
 }
 
-/// What a valid command needs.
+/// Work that a valid command needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
     /// Nothing: GOOD.
@@ -139,7 +139,7 @@ impl Unit {
         Unit { id, geometry, memory, identity, instance, backing, extents }
     }
 
-    /// Adds the backing store, which a vital product data page tells.
+    /// Adds the backing store, which a vital product data page reports.
     pub fn backed_by(self, backing: Backing) -> Unit {
         Unit { backing, ..self }
     }
@@ -149,7 +149,7 @@ impl Unit {
         Unit { extents, ..self }
     }
 
-    /// Adds an instance, which INQUIRY tells.
+    /// Adds an instance, which INQUIRY reports.
     pub fn of_instance(self, instance: Instance) -> Unit {
         Unit { instance: Some(instance), ..self }
     }
@@ -174,7 +174,7 @@ impl Unit {
         }
     }
 
-    /// Validates a command with its data-out, as long as [`Plan::Collect`] asked for.
+    /// Validates a command with its data-out, as long as [`Plan::Collect`] requested.
     ///
     /// Equals [`plan`](Self::plan) for a command without data-out. Another length is a parameter
     /// list length error.
@@ -194,7 +194,7 @@ impl Unit {
     #[inline]
     fn extent(&self, lba: u64, blocks: u64) -> Result<(u64, u64), Sense> {
         let capacity = self.geometry.blocks;
-        //= SBC-4 §Logical block addressing: what exceeds the capacity is out of range.
+        //= SBC-4 §Logical block addressing: a range beyond the capacity is out of range.
         if lba > capacity || blocks > capacity - lba {
             return Err(Sense::LBA_OUT_OF_RANGE);
         }
@@ -210,7 +210,7 @@ impl Unit {
 }
 
 /// Parameter data, cut to the allocation length.
-//= SPC-4 §Allocation length: what is longer is cut, and that is no error.
+//= SPC-4 §Allocation length: longer data is cut, which is no error.
 fn data(mut bytes: Vec<u8>, allocation: impl Into<u64>) -> Result<Plan, Sense> {
     bytes.truncate(usize::try_from(allocation.into()).unwrap_or(usize::MAX));
     Ok(Plan::Data(bytes))
@@ -293,7 +293,7 @@ mod test {
         assert_eq!(data(bytes.clone(), u32::MAX), Ok(Plan::Data(bytes)));
     }
 
-    /// What callers of a plan rely on.
+    /// Checks the guarantees that a plan gives its callers.
     fn check(unit: &Unit, plan: &Plan) {
         let inside = |offset: u64, len: u64| {
             let end = offset.checked_add(len).expect("ends within 64 bits");

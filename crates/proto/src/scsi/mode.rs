@@ -92,7 +92,7 @@ fn pages(unit: &Unit, cdb: &Cdb) -> Result<Vec<u8>, Sense> {
         bytes.resize(at + usize::from(*len), 0);
         bytes[at] = *code;
         bytes[at + 1] = len - 2;
-        //= SPC-4 §MODE SENSE (6) command: PC 01b asks for a mask of what can be changed.
+        //= SPC-4 §MODE SENSE (6) command: PC 01b requests a mask of the changeable fields.
         if control != 1 {
             fill(unit, &mut bytes[at..]);
         }
@@ -100,7 +100,7 @@ fn pages(unit: &Unit, cdb: &Cdb) -> Result<Vec<u8>, Sense> {
     if bytes.is_empty() { Err(Sense::cdb_bit(2, 5)) } else { Ok(bytes) }
 }
 
-//= SBC-4 §Caching mode page: WCE tells of a volatile write cache.
+//= SBC-4 §Caching mode page: WCE reports a volatile write cache.
 fn caching(unit: &Unit, page: &mut [u8]) {
     page[2] = if unit.geometry.volatile { 0x04 } else { 0 };
 }

@@ -52,7 +52,7 @@ pub(super) fn unmap_list(unit: &Unit, _: &Cdb, list: &[u8]) -> Result<Plan, Sens
     let (header, descriptors) =
         list.split_at_checked(HEADER).ok_or(Sense::PARAMETER_LIST_LENGTH_ERROR)?;
     let (data_len, descriptors_len) = (be16(header, 0), usize::from(be16(header, 2)));
-    //= SBC-4 §UNMAP parameter list: UNMAP DATA LENGTH counts everything behind itself.
+    //= SBC-4 §UNMAP parameter list: UNMAP DATA LENGTH counts all bytes after itself.
     if usize::from(data_len) < HEADER - 2 + descriptors_len {
         return Err(Sense::parameter_field(0));
     }
@@ -142,7 +142,7 @@ fn same(unit: &Unit, (offset, len): (u64, u64), cdb: &Cdb, block: &[u8]) -> Plan
     match (len, zeroes) {
         (0, _) => Plan::Good,
         (_, true) => clear(if trim { Op::Trim } else { Op::WriteZeroes }, vec![(offset, len)]),
-        //= SBC-4 §WRITE SAME (10) command: with LBPRZ, what would read differently is written.
+        //= SBC-4 §WRITE SAME (10) command: with LBPRZ, a pattern other than zeroes is written.
         (_, false) => Plan::Fill { offset, len, pattern: block.to_vec() },
     }
 }

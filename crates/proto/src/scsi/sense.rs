@@ -110,7 +110,7 @@ impl Sense {
         Sense { field, ..Sense::INVALID_FIELD_IN_PARAMETER_LIST }
     }
 
-    /// The same with the INFORMATION field set.
+    /// Returns the sense data with the INFORMATION field set.
     pub const fn with_information(self, information: u64) -> Sense {
         Sense { information: Some(information), ..self }
     }
@@ -120,8 +120,8 @@ impl Sense {
     /// The only mapping of faults to SCSI.
     pub fn from_fault(fault: Fault, op: Op) -> Sense {
         match fault {
-            // A flush that failed must not be made a success by another one, which may find nothing
-            // left to do. Linux repeats most of MEDIUM ERROR and ABORTED COMMAND by itself, and
+            // A failed flush must not become a success by a second one, which may find nothing left
+            // to do. Linux automatically repeats most of MEDIUM ERROR and ABORTED COMMAND, and
             // nothing of HARDWARE ERROR (`scsi_check_sense`).
             Fault::Medium | Fault::Disconnected | Fault::Unanswered if op == Op::Flush => {
                 Sense::INTERNAL_TARGET_FAILURE

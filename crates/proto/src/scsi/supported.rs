@@ -33,7 +33,7 @@ pub(super) fn report_supported_operation_codes(_: &Unit, cdb: &Cdb) -> Result<Pl
         //= SPC-4 §REPORTING OPTIONS 010b: an operation code without service actions is invalid.
         2 if first.is_some() && !with_actions => return Err(Sense::cdb_field(3)),
         2 => one(exact, timeouts),
-        //= SPC-4 §REPORTING OPTIONS 011b: what does not exist is only not supported.
+        //= SPC-4 §REPORTING OPTIONS 011b: an unknown command is just not supported.
         3 if with_actions => one(exact, timeouts),
         3 => one(first.filter(|_| action == 0), timeouts),
         _ => return Err(Sense::cdb_bit(2, 2)),

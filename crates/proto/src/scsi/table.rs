@@ -182,7 +182,7 @@ mod test {
         }
     }
 
-    //= SAM-5 §OPERATION CODE byte: the group code tells the length.
+    //= SAM-5 §OPERATION CODE byte: the group code gives the length.
     #[test]
     fn lengths_follow_the_group_code() {
         for command in COMMANDS {

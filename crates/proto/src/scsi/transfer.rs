@@ -155,7 +155,7 @@ fn verify(unit: &Unit, cdb: &Cdb, lba: u64, blocks: u64) -> Result<Plan, Sense> 
     if cdb[1] & PROTECT != 0 {
         return Err(Sense::cdb_bit(1, 7));
     }
-    // Comparing with data-out is not supported, as the usage map tells.
+    // Comparing with data-out is not supported, as the usage map reports.
     if cdb[1] & BYTE_CHECK != 0 {
         return Err(Sense::cdb_bit(1, 2));
     }
@@ -174,7 +174,7 @@ fn pre_fetch(unit: &Unit, lba: u64, blocks: u64) -> Result<Plan, Sense> {
 fn synchronize_cache(unit: &Unit, lba: u64, blocks: u64) -> Result<Plan, Sense> {
     //= SBC-4 §SYNCHRONIZE CACHE (10) command: zero blocks means up to the end.
     unit.extent(lba, blocks)?;
-    // Flushes everything, whatever the range. Even with IMMED the status waits for the flush:
+    // All data is flushed, whatever the range. Even with IMMED the status waits for the flush:
     // initiators rarely handle the deferred error of a failed one.
     Ok(Plan::Flush)
 }

@@ -1,4 +1,4 @@
-//! GET LBA STATUS: both ends joined, and the initiator against a target that says what it likes.
+//! GET LBA STATUS: both ends joined, and the initiator against a scripted target.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! Bugs that other targets had, by their class: each must stay away from here.
+//! Bugs of other targets, by class: ours must not have them.
 //!
-//! Further classes stand where their subject is tested: transfer tags that name nothing in
-//! `data_out`, PDUs before their phase in `control` and `login`, connections cut with everything
-//! in flight in `io`, aborts in the middle of data in `manage`.
+//! Further classes are tested with their subject: unknown transfer tags in `data_out`, PDUs before
+//! their phase in `control` and `login`, connections cut with I/Os in flight in `io`, aborts in the
+//! middle of data in `manage`.
 
 use proto::Endpoint;
 use proto::iscsi::Stage;
@@ -39,7 +39,7 @@ fn a_login_cut_at_every_byte_is_waited_for() {
         raw.send_bytes(&whole[cut..]).unwrap();
         assert_eq!(LoginResponse::parse(&raw.one().0).status, 0, "cut at {cut}");
     }
-    // Text whose last pair is cut has no end of its own.
+    // A text whose last pair is truncated has no terminator.
     for len in 1..keys.len() {
         let mut raw = Raw::new(&Setup::default());
         raw.send(&request(len), &keys[..len]).unwrap();
@@ -48,7 +48,7 @@ fn a_login_cut_at_every_byte_is_waited_for() {
     }
 }
 
-/// Class of CVE-2021-28361: a request with nothing in it that says it goes on.
+/// Class of CVE-2021-28361: a request without text, but with the Continue bit.
 #[test]
 fn a_login_without_text_that_goes_on() {
     let mut raw = Raw::new(&Setup::default());
@@ -64,8 +64,8 @@ fn a_login_without_text_that_goes_on() {
     assert_eq!(LoginResponse::parse(&raw.one().0).status, 0);
 }
 
-/// Classes of CVE-2018-14633 and CVE-2024-45751: values of a CHAP that we never offered are keys
-/// like any other that is not known, whatever their form and length.
+/// Classes of CVE-2018-14633 and CVE-2024-45751: values of CHAP, which we never offer, are keys
+/// like any other unknown key, whatever their form and length.
 #[test]
 fn an_authentication_that_was_not_offered_has_no_keys() {
     for (key, one) in [
@@ -126,7 +126,7 @@ fn reservations_and_copies_are_not_offered() {
     assert_eq!(disk, [0; 4096]);
 }
 
-/// Class of CVE-2014-4027: what stood in a buffer before went out behind a short answer.
+/// Class of CVE-2014-4027: the earlier content of a buffer was sent after a short answer.
 #[test]
 fn answers_end_where_their_content_ends() {
     let mut raw = Raw::ready(&Setup::default(), &[]);
@@ -155,8 +155,8 @@ fn answers_end_where_their_content_ends() {
     }
 }
 
-/// Class of nbdkit's CVE-2019-14851: commands pressed in behind the last login request, before its
-/// answer, are commands of the session and nothing else.
+/// Class of nbdkit's CVE-2019-14851: commands sent after the last login request, before its answer,
+/// are commands of the session only.
 #[test]
 fn a_command_right_behind_the_login_is_one_of_the_session() {
     let keys = text(&NAMES);
@@ -169,7 +169,7 @@ fn a_command_right_behind_the_login_is_one_of_the_session() {
     let answers = raw.answers();
     let kinds: Vec<u8> = answers.iter().map(|(header, _)| opcode_of(header)).collect();
     assert_eq!(kinds, [opcode::LOGIN_RESPONSE, opcode::RESPONSE]);
-    // The same without the names: the command is not looked at.
+    // Without the names: the command is ignored.
     let mut raw = Raw::new(&Setup::default());
     let mut stream = bytes(&request(0).build(), &[]);
     stream.extend(bytes(&command.build(), &[]));

@@ -1,4 +1,4 @@
-//! Initiators that come back while I/Os of an earlier session are with the volume.
+//! Initiators that reconnect while the volume still has I/Os of an earlier session.
 
 use block::{Fault, Nanos};
 use proto::iscsi::TargetConfig;
@@ -34,7 +34,8 @@ impl Server {
         self.knock_as(INITIATOR, isid)
     }
 
-    /// A session whose unit has told its attention. `others` of the initiator live.
+    /// Returns a session whose unit has reported its attention. `others` of the initiator are
+    /// alive.
     fn session_beside(&mut self, isid: [u8; 6], others: &mut [&mut Raw]) -> (Raw, Sense) {
         let mut raw = self.knock(isid);
         for came in raw.served.end.take_notices() {
@@ -83,7 +84,7 @@ fn a_login_that_takes_the_place_of_a_session_waits_for_its_writes() {
     assert_eq!(told, Sense::POWER_ON_RESET);
     write(&mut old);
     let mut new = server.knock(ISID);
-    // The old session lives: it is told to end, and its write is with the volume.
+    // The old session is alive: it must end, and the volume has its write.
     assert!(answer(&mut new).is_none() && new.served.end.starves() && new.served.end.half_open());
     old.notice(&began(&mut new));
     assert!(old.served.end.finished());
@@ -94,7 +95,7 @@ fn a_login_that_takes_the_place_of_a_session_waits_for_its_writes() {
     old.served.complete(old.now, 0);
     assert_eq!(answer(&mut new), Some(0));
     assert!(!new.served.end.starves() && !new.served.end.half_open());
-    // The loss is one of the nexus only: the server runs, and what was written is in its cache.
+    // Only the nexus was lost: the server still runs, and the writes are in its cache.
     let tag = new.command(1, [0; 16], Way::None, 0, &[]);
     assert_eq!(new.end(tag).sense, Some(Sense::NEXUS_LOSS));
     let tag = new.command(2, [0; 16], Way::None, 0, &[]);
@@ -106,13 +107,13 @@ fn whoever_was_killed_and_started_again_waits_for_what_it_left() {
     let mut server = Server::new();
     let (mut old, _) = server.session(ISID);
     write(&mut old);
-    // Nobody waits for a session that lives, once that is known.
+    // No login waits for a live session, once that is known.
     let mut beside = server.knock(OTHER_ISID);
     assert_eq!(answer(&mut beside), None);
     old.notice(&began(&mut beside));
     assert_eq!(answer(&mut beside), Some(0));
     lose(&mut beside);
-    // A session that has closed may have sent what is still to be read.
+    // A session that has closed may have sent commands that are still unread.
     let mut early = server.knock(OTHER_ISID);
     let came = began(&mut early);
     old.notice_when_closed(&came);
@@ -179,14 +180,14 @@ fn a_login_waits_as_long_as_a_login_may_take() {
         if let Err(ending) = result {
             break ending;
         }
-        // Others are told again: a mailbox may have been full.
+        // The others are notified again, because a mailbox may have been full.
         assert!(matches!(began(&mut new), Notice::PeerCame(_)));
     };
     assert!(remarks.len() == 1 && remarks[0].contains(INITIATOR), "{remarks:?}");
     assert!(matches!(ending, Ending::TimedOut(why) if why.contains("earlier session")));
     let (header, _) = new.one();
     assert_eq!(LoginResponse::parse(&header).status, 0x0301);
-    // The session was never let in, so nobody waits for it.
+    // The session was never admitted, so no login waits for it.
     lose(&mut new);
     old.served.complete(old.now, 0);
     assert_eq!(answer(&mut server.knock(ISID)), Some(0));
@@ -231,7 +232,7 @@ fn a_failed_flush_is_told_to_everybody_who_may_have_written() {
     assert_eq!([flush(&mut one, None), flush(&mut other, None)], [None, FAILED]);
     assert_eq!([flush(&mut one, None), flush(&mut other, None)], [None, None]);
     assert_ne!(server.setup.instance.number(), before, "who comes back sees it");
-    // An initiator that was away meanwhile, and knows nothing of instances, is told, too.
+    // An initiator that was disconnected, and does not support instances, gets the report, too.
     let (mut away, told) =
         server.session_beside([0x80, 7, 7, 7, 7, 7], &mut [&mut one, &mut other]);
     assert_eq!(told, Sense::NEXUS_LOSS);

@@ -1,4 +1,4 @@
-//! SCSI commands: residual counts, directions, order, units that are there and that are not.
+//! SCSI commands: residual counts, directions, order, existing and missing units.
 
 use block::{Fault, Op};
 use proto::iscsi::TargetConfig;
@@ -102,7 +102,7 @@ fn a_refused_command_moves_nothing() {
 fn flags_against_the_command() {
     let mut raw = Raw::ready(&Setup::default(), &[]);
     let wrong = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
-    // A read flagged as a write brings data that nobody wants.
+    // A read flagged as a write brings unexpected data.
     let tag = raw.command(1, cdb::read10(0, 1), Way::Write, 512, &[1; 512]);
     assert_eq!(raw.end(tag), good(-512, &[]));
     // A write flagged as a read cannot be done, and must not be called done.
@@ -244,7 +244,7 @@ fn immediate_commands_stand_outside_of_the_window() {
         raw.send(&command, &[]).unwrap();
         tags.push(command.task_tag);
     }
-    // Four of them find a place, the fifth is told so.
+    // Four of them have a slot, the fifth is rejected.
     let (header, body) = raw.one();
     assert_eq!((opcode_of(&header), Reject::parse(&header).reason), (opcode::REJECT, 0x06));
     assert_eq!(body[16..20], tags[4].to_be_bytes());
@@ -302,7 +302,7 @@ fn trims_zeroes_and_fills() {
     expect[2560..3072].fill(0);
     (8..11).for_each(|at| expect[at * 512..(at + 1) * 512].copy_from_slice(&block));
     assert!(there == expect);
-    // Too little data for what the command says.
+    // Less data than the command needs.
     for (cdb, expected) in [(cdb::unmap(40), 39), (cdb::write_same16(0, 1, false), 511)] {
         let data = vec![0; expected];
         let tag = raw.command(1, cdb, Way::Write, expected as u32, &data);
@@ -377,7 +377,7 @@ fn every_kind_of_command_may_be_immediate_and_find_no_place() {
     let setup = Setup { target: config, ..Setup::default() };
     let mut raw = Raw::ready(&setup, &[("ImmediateData", "Yes"), ("InitialR2T", "No")]);
     let mut zero = cdb::write_same16(0, 1, false);
-    // WRITE SAME that says by itself what it writes.
+    // WRITE SAME with NDOB: the command has no data.
     zero[1] |= 0x01;
     let list = cdb::unmap_list(&[(1, 2)]);
     let block = vec![1; 512];
@@ -436,7 +436,7 @@ fn a_long_read_of_memory_keeps_to_the_backlog() {
         if read.len() == data.len() {
             break;
         }
-        // The peer says nothing more; what was sent makes room.
+        // The peer sends nothing more; the sent data makes room.
         raw.served.end.drained(raw.now, &mut raw.served.out);
         raw.served.complete_all(raw.now);
         assert!(raw.served.out.len_bytes() <= 17 << 20, "{}", raw.served.out.len_bytes());

@@ -1,4 +1,4 @@
-//! Pings, texts, news, and PDUs that do not belong.
+//! Pings, texts, asynchronous messages, and unexpected PDUs.
 
 use block::Nanos;
 use proto::iscsi::pdu::{
@@ -41,7 +41,7 @@ fn pings_are_echoed_with_their_data() {
     raw.number += 1;
     raw.send(&nop, &[]).unwrap();
     assert_eq!(NopIn::parse(&raw.one().0).numbers.expected, raw.number);
-    // One that only acknowledges gets no answer.
+    // A NOP-Out that only acknowledges gets no answer.
     let nop = NopOut { task_tag: NOTHING, ..ping(&mut raw, 0) };
     raw.send(&nop, &[]).unwrap();
     assert!(raw.answers().is_empty());
@@ -70,7 +70,7 @@ fn a_silent_initiator_is_pinged_and_then_left() {
     let nop = NopIn::parse(&header);
     assert_eq!((opcode_of(&header), nop.task_tag), (opcode::NOP_IN, NOTHING));
     assert_ne!(nop.transfer_tag, NOTHING);
-    // The answer keeps it alive; the ping did not use up a status number.
+    // The answer keeps the session alive; the ping did not consume a status number.
     let answer = NopOut {
         task_tag: NOTHING,
         transfer_tag: nop.transfer_tag,
@@ -141,7 +141,7 @@ fn asks_the_initiator_to_log_out() {
     assert_eq!(done.result, Ok(()));
     assert_eq!((pair.initiator.phase(), pair.initiator.room()), (Phase::Closed, 0));
     assert!(pair.served.end.finished());
-    // One that does not obey is cut off.
+    // An initiator that ignores the request is disconnected.
     let mut raw = Raw::ready(&Setup::default(), &[]);
     raw.served.end.ask_logout(raw.now, &mut raw.served.out);
     let (header, _) = raw.one();
@@ -150,7 +150,7 @@ fn asks_the_initiator_to_log_out() {
     let due = raw.served.end.deadline().unwrap();
     assert_eq!(due, Nanos::from_secs(5));
     assert!(raw.served.end.tick(due, &mut raw.served.out).is_err());
-    // Who is still logging in has no session to end.
+    // An initiator that is still logging in has no session to end.
     let mut raw = Raw::new(&Setup::default());
     raw.served.end.ask_logout(raw.now, &mut raw.served.out);
     assert!(raw.served.end.finished() && raw.answers().is_empty());
@@ -184,7 +184,7 @@ fn sendtargets_in_a_normal_session() {
     }
     let (_, answer) = ask(&mut raw, &text(&[("SendTargets", "iqn.2026-01.org.drumfire:none")]));
     assert!(answer.is_empty());
-    // The one thing that was asked makes no sense.
+    // The only requested key is invalid.
     for (key, wish) in [
         ("SendTargets", "Alle"),
         ("SendTargets", "A"),
@@ -199,7 +199,7 @@ fn sendtargets_in_a_normal_session() {
     let (_, answer) = ask(&mut raw, &text(&[("MaxBurstLength", "512"), ("X-a.b", "1")]));
     assert_eq!(value(&answer, "MaxBurstLength"), Some("Reject"));
     assert_eq!(value(&answer, "X-a.b"), Some("NotUnderstood"));
-    // The segments that we send follow what the initiator declares now.
+    // Segments that we send follow the initiator's new declaration.
     let (_, answer) = ask(&mut raw, &text(&[("MaxRecvDataSegmentLength", "512")]));
     assert!(answer.is_empty());
     let tag = raw.command(1, cdb::read10(0, 4), Way::Read, 2048, &[]);
@@ -207,14 +207,14 @@ fn sendtargets_in_a_normal_session() {
     let answers = raw.answers();
     assert_eq!(answers.len(), 4);
     let _ = tag;
-    // What is no text is rejected.
+    // Invalid text is rejected.
     for bad in [&b"SendTargets=All"[..], b"SendTargets\0", b"=\0"] {
         let (header, _) = ask(&mut raw, bad);
         assert_eq!(Reject::parse(&header).reason, 0x04);
     }
 }
 
-/// Regression class "login and text phase state": a request without data that goes on.
+/// Regression class "login and text phase state": a request without data that continues.
 #[test]
 fn texts_in_parts_both_ways() {
     let mut raw = Raw::ready(&Setup::default(), &[("MaxRecvDataSegmentLength", "512")]);
@@ -281,7 +281,7 @@ fn a_text_without_end_is_rejected() {
     }
     raw.send(&request, &endless).unwrap();
     assert_eq!(Reject::parse(&raw.one().0).reason, 0x04);
-    // So is one in a single PDU that is longer than what is kept.
+    // A single PDU with text longer than the limit is rejected, too.
     request.transfer_tag = NOTHING;
     request.data_len = 200_000;
     raw.send(&request, &vec![b'a'; 200_000]).unwrap();

@@ -1,4 +1,4 @@
-//! Data-Out: immediate, unsolicited, solicited; and everything that is wrong with it.
+//! Data-Out: immediate, unsolicited, solicited; and all errors in it.
 
 use block::Op;
 use proto::iscsi::TargetConfig;
@@ -8,7 +8,7 @@ use proto::scsi::{Sense, cdb};
 use crate::harness::{Setup, pattern};
 use crate::raw::{Answer, End, NOTHING, Raw, Way, end_of};
 
-/// A target that asks for bursts of 2 KiB after 1 KiB unsolicited.
+/// Returns a target that requests bursts of 2 KiB after 1 KiB unsolicited.
 fn raw(keys: &[(&str, &str)]) -> Raw {
     let target =
         TargetConfig { first_burst_bytes: 1024, max_burst_bytes: 2048, ..TargetConfig::default() };
@@ -72,7 +72,7 @@ fn rejected(answers: &[Answer]) -> Vec<u8> {
     rejects.map(|answer| Reject::parse(&answer.0).reason).collect()
 }
 
-/// The session still works, and nothing was written but what was said.
+/// Checks that the session still works, and that the volume had exactly `writes` writes.
 fn goes_on(raw: &mut Raw, writes: usize) {
     assert_eq!(raw.served.seen.iter().filter(|seen| seen.0 == Op::Write).count(), writes);
     assert_eq!(raw.served.out.pool().lent(), [0, 0]);
@@ -179,7 +179,7 @@ fn unknown_transfer_tags_are_rejected() {
     assert!(raw.served.seen.is_empty());
     raw.send(&answer(&asked), &[7; 512]).unwrap();
     assert_eq!(sense(&mut raw, tag), None);
-    // The same tag once more, when its burst is over.
+    // The same tag again, after its burst has ended.
     raw.send(&answer(&asked), &[8; 512]).unwrap();
     assert!(raw.answers().is_empty());
     let mut there = [0; 512];
@@ -319,7 +319,7 @@ fn unsolicited_data_of_a_refused_command_is_awaited() {
 
 #[test]
 fn more_data_than_the_command_writes() {
-    // Two blocks where the command says one: unsolicited data runs past the end of what is kept.
+    // Two blocks of data for a command of one: unsolicited data exceeds the buffer.
     let mut raw = raw(&UNSOLICITED);
     let data = pattern(3, 1024);
     let cdb = cdb::write10(0, 1, false);
@@ -333,7 +333,7 @@ fn more_data_than_the_command_writes() {
     let mut there = [0; 1024];
     raw.served.disk.read(0, &mut there);
     assert!(there[..512] == data[..512] && there[512..] == [0; 512]);
-    // The same for data that a command's own rules collect.
+    // The same for collected data of a command.
     let list = cdb::unmap_list(&[(0, 1)]);
     let mut command = raw.command_pdu(1, cdb::unmap(24), Way::Write, 1024, &list);
     command.last = false;
@@ -381,14 +381,14 @@ fn a_wrong_data_digest_is_rejected_and_fails_the_command() {
     assert_eq!(rejected(&answers), [0x02, 0x02]);
     let senses: Vec<_> =
         tags.iter().map(|tag| end_of(*tag, answers.clone()).0.unwrap().sense).collect();
-    // The first is told of the power-on, the second is good.
+    // The first reports the power-on, the second is good.
     let corrupt = Some(Sense::DATA_OUT_CRC_ERROR);
     assert_eq!(senses, [Some(Sense::POWER_ON_RESET), None, corrupt, corrupt]);
     assert_eq!(raw.served.seen.len(), 1);
     assert_eq!(raw.served.out.pool().lent(), [0, 0]);
 }
 
-/// Answers behind whose data a digest stands.
+/// Returns answers whose data is followed by a digest.
 fn answers_with_digest(raw: &mut Raw) -> Vec<Answer> {
     let stream = crate::harness::drain(&mut raw.served.out);
     let (mut bytes, mut answers) = (&stream[..], Vec::new());

@@ -1,4 +1,4 @@
-//! Discovery, at a portal of ours and at one that does not play along.
+//! Discovery, at our portal and at a misbehaving one.
 
 use block::{Memory, Nanos, Pool};
 use proto::iscsi::Discovery;
@@ -54,7 +54,7 @@ fn a_portal_that_does_not_play_along() {
     assert!(ending.to_string().contains("0x0301"), "{ending}");
 }
 
-/// A discovery whose portal is played, in full feature phase, and its question's task tag.
+/// Returns a discovery with a scripted portal, in full feature phase, and its query's task tag.
 fn asking(out: &mut Outbox) -> (Discovery, u32) {
     let now = Nanos(0);
     let mut discovery = Discovery::new(INITIATOR, now);

@@ -1,5 +1,5 @@
-//! Changes that were never answered: what the initiator says of them, and what it does about those
-//! of an older session.
+//! Unanswered changes: the initiator's report on them, and its handling of those of an older
+//! session.
 
 use block::{Fault, Io, Nanos, Op, Tag};
 use proto::iscsi::InitiatorConfig;
@@ -110,7 +110,7 @@ fn fenced() -> Played {
     Played::with(InitiatorConfig { isid: Some(ISID), fence: true, ..config })
 }
 
-/// The reset of the unit that the initiator asks for.
+/// Returns the reset of the unit that the initiator requests.
 fn reset(played: &mut Played) -> TaskRequest {
     assert_eq!(played.end.phase(), Phase::Opening);
     let (header, _) = played.next();
@@ -136,7 +136,7 @@ fn a_target_that_waits_is_not_disturbed() {
     open(&mut played, b"LIO-ORG ", &[]);
     assert!(is_ready(&played));
     assert_eq!((played.end.fence(), played.end.power_was_lost()), (Fence::Ended, None));
-    // Under a name of its own it says nothing of other sessions.
+    // With its own initiator name, it reports nothing about other sessions.
     let mut played = Played::new();
     open(&mut played, b"LIO-ORG ", &[]);
     assert_eq!(played.end.fence(), Fence::After(Nanos(0)));
@@ -150,7 +150,7 @@ fn elsewhere_the_unit_is_reset() {
     let numbers = Numbers { status: played.take_status(), ..played.numbers() };
     let answer = TaskResponse { response: 0, task_tag: request.task_tag, numbers };
     played.send(&answer, &[]).unwrap();
-    // The attention that it leaves behind is our own doing.
+    // The resulting attention is of our own reset.
     let tag = played.command(|cdb| cdb[0] == 0x00).task_tag;
     played.check_condition(tag, RESET_BY_TMF).unwrap();
     let tag = played.command(|cdb| cdb[0] == 0x00).task_tag;

@@ -1,4 +1,4 @@
-//! Both ends joined in memory, and a disk behind the target.
+//! Both ends joined in memory, and the target's disk.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Rng {
     }
 }
 
-/// What differs from test to test.
+/// Settings that differ between tests.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub bytes: u64,
@@ -124,7 +124,7 @@ pub fn drain(out: &mut Outbox) -> Vec<u8> {
     bytes
 }
 
-/// The target's side: an end, its outbox and a disk whose I/Os come back when told.
+/// The target's side: an end, its outbox and a disk whose I/Os complete on request.
 pub struct Served {
     pub end: IscsiTarget,
     pub out: Outbox,
@@ -202,10 +202,11 @@ pub struct Pair {
     pub out: Outbox,
     pub served: Served,
     pub now: Nanos,
-    /// How the stream is cut: up to so many bytes a piece, exactly so many if `rng` is none.
+    /// Size of the pieces of the stream: at most this many bytes, exactly this many if `rng` is
+    /// `None`.
     pub chunk: usize,
     pub rng: Option<Rng>,
-    /// I/Os come back in any order, some time later.
+    /// I/Os complete in any order, some time later.
     pub shuffle: bool,
 }
 
@@ -326,7 +327,7 @@ impl Pair {
         done.result.map(|()| data)
     }
 
-    /// Nothing is left of anything.
+    /// Checks that no I/Os, buffers or slots are left.
     pub fn assert_idle(&mut self) {
         assert!(self.served.flying.is_empty());
         assert_eq!(self.served.out.pool().lent(), [0, 0], "buffers of the target");

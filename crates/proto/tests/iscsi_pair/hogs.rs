@@ -1,4 +1,4 @@
-//! Sessions that hold all the memory that they can get, and a good one beside them.
+//! Sessions that use all the memory they can get, next to a well-behaved one.
 
 use block::{Account, Budget, Buf, Done, Io, Nanos, Op, Pool};
 use proto::iscsi::pdu::{NO_TAG, NopOut};
@@ -10,12 +10,12 @@ use crate::raw::{Raw, Way};
 
 const MIB: u32 = 1 << 20;
 
-/// What a hog does with its commands.
+/// Behaviour of a hog.
 #[derive(Clone, Copy, Debug)]
 enum Hog {
-    /// Sends unsolicited data and never says that it is all.
+    /// Sends unsolicited data without the final PDU.
     Withholds,
-    /// Has data asked for, and sends none.
+    /// Requests writes, but sends no data.
     Promises,
     /// Reads and does not take the answers.
     ReadsNothing,
@@ -95,7 +95,7 @@ fn run_all(pair: &mut Pair, ios: Vec<Io>) -> Vec<Done> {
     run_on(pair, ios, count)
 }
 
-/// Drives so many I/Os that were submitted.
+/// Runs until this many submitted I/Os have completed.
 fn run_all_of(pair: &mut Pair, count: usize) -> Vec<Done> {
     run_on(pair, Vec::new().into_iter(), count)
 }
@@ -156,7 +156,7 @@ fn a_good_session_works_beside_those_that_hold_all_they_can() {
             let mut pair = good(&setup, &pool);
             let mut hogs: Vec<_> = (0..16).map(|_| raw(&hogs_setup, &pool)).collect();
             hogs.iter_mut().for_each(|raw| hog(raw, way));
-            // What is left goes, too.
+            // The remaining memory is taken, too.
             let kept: Vec<_> = [Pool::LARGE_BYTES, Pool::MEDIUM_BYTES, 1]
                 .into_iter()
                 .flat_map(|len| std::iter::from_fn(|| pool.take(len)).collect::<Vec<_>>())
@@ -179,7 +179,7 @@ fn a_good_session_works_beside_those_that_hold_all_they_can() {
             assert_eq!(pool.lent(), [0, 0], "{way:?}: all came back");
             (1..9).for_each(|second| _ = pool.review(Nanos::from_secs(second)));
             assert!(budget.held_bytes() <= 16 << 20, "{way:?}: {}", budget.held_bytes());
-            // It is fast again: large parts, and a wide window.
+            // The session is fast again: large parts, and a wide window.
             pair.served.seen.clear();
             works(&mut pair, MIB, 4, 9);
             assert!(setup.in_place || pair.served.seen.iter().any(|seen| seen.2 >= 256 << 10));

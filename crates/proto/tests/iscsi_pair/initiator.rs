@@ -1,4 +1,4 @@
-//! The initiator's I/Os, against a target that says what it likes.
+//! The initiator's I/Os, against a scripted target.
 
 use block::{Fault, Op, Tag};
 use proto::iscsi::pdu::{
@@ -166,7 +166,7 @@ fn hostile_data() {
         let data = vec![1; pdu.data_len as usize];
         Played::violates(played.send(&pdu, &data));
     }
-    // The same data twice.
+    // Same data twice.
     let mut played = Played::ready(&[]);
     let tag = played.read(1024);
     played.data(tag, &[1; 512], false).unwrap();
@@ -247,7 +247,7 @@ fn a_busy_target_is_asked_again_a_few_times() {
         assert!(pauses.windows(2).all(|pair| pair[1] == 2 * pair[0]), "{pauses:?}");
         played.response(tag, status, &[]).unwrap();
         assert_eq!(played.done(), Err(Fault::Medium));
-        // A unit attention is over once it was told: at once again.
+        // A unit attention is cleared by its report: the command is repeated at once.
         let tag = played.read(512);
         played.check_condition(tag, ACCESS_CHANGED).unwrap();
         let tag = played.command(|cdb| cdb[0] == 0x88).task_tag;
@@ -265,7 +265,7 @@ fn the_window_of_the_target_is_obeyed() {
     played.window = 8;
     played.login(&[]).unwrap();
     played.open(0, 0);
-    // Four questions were asked since; the window has not moved.
+    // Four commands were sent since; the window has not moved.
     let used = played.end.room();
     assert!(used < 8, "{used}");
     for tag in 0..used as u64 {
@@ -315,7 +315,7 @@ fn pings_and_news_of_the_target() {
         let message = AsyncMessage { event, numbers, ..AsyncMessage::default() };
         assert!(matches!(played.send(&message, &[]), Err(Ending::Refused(_))));
     }
-    // It wants us to log out: once the I/Os have ended, or time is up.
+    // The target requests a logout: it follows once the I/Os have ended, or after the time limit.
     for waits in [false, true] {
         let mut played = Played::ready(&[]);
         let tag = played.read(512);
@@ -404,7 +404,7 @@ fn reads_may_come_without_a_buffer() {
     assert_eq!(buf[..4096], [7; 4096]);
     played.out.pool().give(buf);
     assert_eq!(played.out.pool().lent(), [0, 0]);
-    // One that fails at once has none.
+    // A read that fails at once has no buffer.
     played.end.submit(played.now, io(Op::Read, 0, 4096, None), &mut played.out);
     let tag = played.command(|cdb| cdb[0] == 0x88).task_tag;
     played.check_condition(tag, Sense::UNRECOVERED_READ_ERROR).unwrap();

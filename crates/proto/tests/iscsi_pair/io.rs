@@ -1,4 +1,4 @@
-//! Reads and writes of all shapes, with the stream cut everywhere, checked against a model.
+//! Reads and writes of all shapes, with the stream split everywhere, checked against a model.
 
 use block::{Buf, Done, Fault, Geometry, Io, Op, Pool, Tag};
 use proto::iscsi::{Stage, TargetConfig};
@@ -241,7 +241,7 @@ fn faults_come_back_as_faults() {
             let buf = matches!(op, Op::Read | Op::Write).then(|| pair.buf(4096));
             let done = pair.run(io(op, 0, len, buf));
             done.buf.into_iter().for_each(|buf| pair.out.pool().give(buf));
-            // Who has no cache may not know how to flush it.
+            // A unit without a cache may not support flushes.
             let expect = match (op, fault) {
                 (Op::Flush, Fault::Unsupported) => Ok(()),
                 // Nobody is to try it again.
@@ -259,7 +259,7 @@ fn one_bad_part_fails_the_whole_read_and_write() {
     for op in [Op::Read, Op::Write] {
         for bad in 0..4 {
             let mut pair = Pair::ready(&Setup::default());
-            // What follows the bad part has been asked for already.
+            // The part after the failed one was already requested.
             pair.submit(io(op, 0, 1 << 20, Some(Buf::new(1 << 20).unwrap())));
             for _ in 0..bad {
                 pair.served.faults.push_back(Fault::Miscompare);
@@ -307,7 +307,7 @@ fn a_target_without_buffers_makes_reads_wait_and_loses_none() {
         pair.submit(Io { tag, ..io(Op::Read, 0, len as u32, Some(buf)) });
     }
     pair.drive();
-    // The outbox gave its own buffers back by now; a tick makes those who wait look again.
+    // The outbox has returned its buffers by now; a tick retries the waiting commands.
     for _ in 0..100 {
         let Some(due) = proto::Endpoint::deadline(&pair.served.end) else { break };
         pair.now = pair.now.max(due);

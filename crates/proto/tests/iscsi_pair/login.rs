@@ -1,4 +1,4 @@
-//! Logins: every way that is legal, and the answers to those that are not.
+//! Logins: every legal way, and the answers to illegal ones.
 
 use proptest::prelude::*;
 use proto::iscsi::Stage;
@@ -43,7 +43,7 @@ fn refused(request: LoginRequest, data: &[u8]) -> u16 {
     let mut raw = Raw::new(&Setup::default());
     let (response, _) = step(&mut raw, request, data);
     assert!(raw.served.end.finished() && response.status != 0);
-    // Nothing more is heard.
+    // Later bytes are ignored.
     raw.send_bytes(&[3; 96]).unwrap();
     assert!(raw.answers().is_empty());
     response.status
@@ -65,7 +65,7 @@ fn the_usual_two_steps() {
     assert_eq!(value(&answer, "AuthMethod"), Some("None"));
     assert_eq!(value(&answer, "TargetPortalGroupTag"), Some("1"));
     assert_eq!(value(&answer, "TargetAlias"), Some("a disk for tests"));
-    // As libiscsi, QEMU and Linux say it.
+    // Keys as in libiscsi, QEMU and Linux.
     let keys = text(&[
         ("HeaderDigest", "CRC32C,None"),
         ("DataDigest", "None"),
@@ -294,7 +294,7 @@ fn a_first_burst_is_no_longer_than_a_burst() {
     //= RFC 7143 §13.14: FirstBurstLength MUST NOT exceed MaxBurstLength.
     let keys = with("65536", "512");
     assert_eq!(refused(request(1, Some(3), keys.len()), &keys), 0x0200);
-    // What is agreed on counts, and a key that is not said is as short as need be.
+    // The negotiated value counts, and an unoffered key is as short as necessary.
     let keys = with("262144", "131072");
     let mut raw = Raw::new(&Setup::default());
     let (response, answer) = step(&mut raw, request(1, Some(3), keys.len()), &keys);
@@ -343,7 +343,7 @@ fn digests_begin_behind_the_login() {
     }
 }
 
-/// All keys of a rich login, to be told in any order.
+/// All keys of a rich login, for any order.
 const RICH: [(&str, &str); 14] = [
     ("InitiatorName", INITIATOR),
     ("TargetName", TARGET),
@@ -361,7 +361,7 @@ const RICH: [(&str, &str); 14] = [
     ("DefaultTime2Wait", "9"),
 ];
 
-/// The answers to a login told in these pieces, sorted.
+/// Returns the answers to a login in these pieces, sorted.
 fn answers(text: &[u8], cuts: &[usize]) -> Vec<String> {
     let mut raw = Raw::new(&Setup::default());
     let mut from = 0;

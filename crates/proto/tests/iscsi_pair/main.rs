@@ -1,4 +1,4 @@
-//! iSCSI with both ends joined in memory, and each end against one that says what it likes.
+//! iSCSI with both ends joined in memory, and each end against a scripted peer.
 
 mod allocation;
 mod bugs;

@@ -1,4 +1,4 @@
-//! Task management: what is aborted, what is answered, and when.
+//! Task management: aborted commands, answers, and their order.
 
 use block::{Fault, Op};
 use proto::iscsi::TargetConfig;
@@ -197,7 +197,7 @@ fn a_reset_by_another_session_aborts_and_is_told() {
 
 #[test]
 fn a_reset_by_another_session_may_come_in_the_middle_of_data() {
-    // A write of 8 KiB whose unsolicited data is cut after so many bytes of header and data.
+    // A write of 8 KiB whose unsolicited data is cut after this many bytes of header and data.
     let data = [7; 8192];
     for cut in [0, 47, 48, 49, 4096, 48 + 8191] {
         let mut raw = raw(true);
@@ -208,14 +208,14 @@ fn a_reset_by_another_session_may_come_in_the_middle_of_data() {
         raw.send_bytes(&bytes[cut..]).unwrap();
         raw.served.take_requests();
         raw.served.complete_all(raw.now);
-        // Aborted once the header was there, otherwise told of the reset.
+        // The command is aborted once its header has arrived, otherwise it reports the reset.
         let end = end_of(command.task_tag, raw.answers()).0;
         assert_eq!(end.is_none(), cut >= 48, "cut at {cut}");
         let mut there = [1; 8192];
         raw.served.disk.read(0, &mut there);
         assert!(there == [0; 8192], "cut at {cut}: it was written nevertheless");
         assert_eq!(raw.served.out.pool().lent(), [0, 0], "cut at {cut}");
-        // The session goes on.
+        // The session continues.
         for lun in [1, 2] {
             let tag = raw.command(lun, cdb::test_unit_ready(), Way::None, 0, &[]);
             raw.end(tag);
@@ -237,11 +237,11 @@ fn a_login_of_the_same_name_ends_the_older_session() {
         came.clone()
     };
     let isid = [0x80, 1, 2, 3, 4, 5];
-    // Nobody was there, and one of another name is nobody's business.
+    // There were no other connections, and one of another name does not matter.
     assert!(old.served.end.take_notices().is_empty());
     old.notice(&came(INITIATOR, [0x80, 1, 2, 3, 4, 6]));
     assert!(!old.served.end.finished());
-    // What it asked for ends without a status, and nothing that comes after is done.
+    // Its commands end without a status, and later ones are not executed.
     let write = old.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
     let read = old.command(1, cdb::read10(0, 8), Way::Read, 4096, &[]);
     // Names are compared without regard to case.
@@ -301,7 +301,7 @@ fn a_logout_waits_for_the_volume_and_ends_the_connection() {
         assert_eq!((response.response, response.task_tag), (0, task_tag));
         assert!(raw.served.end.finished());
         assert_eq!(raw.served.out.pool().lent(), [0, 0]);
-        // What comes then is not for us.
+        // Later bytes are ignored.
         raw.send_bytes(&[0xff; 1000]).unwrap();
         assert!(raw.answers().is_empty());
     }
@@ -380,7 +380,7 @@ fn races_of_aborts_with_completions_leave_nothing_behind() {
             assert_eq!(count, 1, "seed {seed}");
         }
         for tag in commands {
-            // At most one status, and nothing behind it.
+            // At most one status, and no PDUs after the status.
             let (_, rest) = end_of(tag, std::mem::take(&mut answers));
             answers = rest;
         }

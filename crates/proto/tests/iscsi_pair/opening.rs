@@ -1,4 +1,4 @@
-//! Login and first questions of the initiator, against a target that says what it likes.
+//! Login and first commands of the initiator, against a scripted target.
 
 use block::Nanos;
 use proto::iscsi::pdu::LoginRequest;
@@ -25,7 +25,7 @@ fn refusals_are_told_in_words() {
         let Ending::Refused(said) = ending else { panic!("{ending:?}") };
         assert!(said.contains(words) && said.contains(&format!("{status:#06x}")), "{said}");
     }
-    // The target wants CHAP, or cannot do the digests.
+    // The target requires CHAP, or does not support the digests.
     let mut played = Played::new();
     let request = LoginRequest::parse(&played.next().0);
     let ending = played.login_response(&request, 0, b"AuthMethod=CHAP\0").unwrap_err();
@@ -62,7 +62,7 @@ fn a_unit_that_cannot_be_used_is_told_in_words() {
         let ending = played.check_condition(tag, sense).unwrap_err();
         assert!(ending.to_string().contains(words), "{ending}");
     }
-    // One that is not ready yet is asked again; in the end it takes too long.
+    // A unit that is not ready yet is queried again until the time-out.
     let mut played = Played::new();
     played.login(&[]).unwrap();
     for _ in 0..10 {

@@ -1,4 +1,4 @@
-//! A target that says what it is told to, to our initiator.
+//! A scripted target for our initiator.
 
 use std::collections::VecDeque;
 
@@ -70,7 +70,7 @@ impl Played {
         self.login_response(&request, 0, &text(keys))
     }
 
-    /// A response without status, whose text may go on.
+    /// Sends a response without status, whose text may continue.
     pub fn login_part(
         &mut self,
         request: &LoginRequest,

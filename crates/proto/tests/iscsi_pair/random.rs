@@ -1,6 +1,6 @@
-//! Bytes at random, and valid streams with something wrong, at both ends before and after login.
+//! Random bytes, and valid streams with errors, at both ends before and after login.
 //!
-//! Nothing panics, no I/O outside of the volume is asked for, and no buffer is lost.
+//! No panic, no I/O outside of the volume, and no lost buffer.
 
 use std::sync::OnceLock;
 
@@ -12,7 +12,7 @@ use proto::{Endpoint, Initiator, Outbox, Phase, Target};
 use crate::harness::{Pair, Rng, Served, Setup, drain, io};
 use crate::raw::Raw;
 
-/// Feeds a target, whose disk works at once, until it has enough.
+/// Feeds a target, whose disk completes at once, until the target ends the connection.
 fn feed_target(served: &mut Served, bytes: &[u8], rng: &mut Rng) {
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! An initiator that says whatever it is told to, to a target.
+//! A scripted initiator for a target.
 
 use block::Nanos;
 use proto::iscsi::pdu::{
@@ -38,7 +38,7 @@ impl Raw {
         Raw { served, now: Nanos(0), number: 10, status: 0, next_tag: 100 }
     }
 
-    /// A target in full feature phase, with these keys beside the names.
+    /// Returns a target in full feature phase, with these keys in addition to the names.
     pub fn logged_in(setup: &Setup, keys: &[(&str, &str)]) -> Raw {
         let mut raw = Raw::new(setup);
         let mut all = vec![("InitiatorName", INITIATOR), ("TargetName", TARGET)];
@@ -175,7 +175,7 @@ impl Raw {
     }
 }
 
-/// Which flags a command has.
+/// Flags of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     None,

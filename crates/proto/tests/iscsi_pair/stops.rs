@@ -1,5 +1,5 @@
-//! A target that stops for a while, as one that is debugged, moved or starved: whether its session
-//! outlives that, in virtual time. `nvme_pair` has the same tests.
+//! A target that stops for a while, as when it is debugged, migrated or starved: whether its
+//! session survives, in virtual time. `nvme_pair` has the same tests.
 
 use block::{Nanos, Op};
 use proto::{Ending, Endpoint, Initiator};
@@ -17,7 +17,7 @@ fn latest(limit: Nanos) -> Nanos {
 /// How a session ends, and how long after its target stopped for so long; `None` if it does not.
 fn outcome(limit: Nanos, since: Nanos, stop: Nanos, busy: bool) -> Option<(Ending, Nanos)> {
     let mut pair = Pair::ready(&Setup { io_timeout: limit, ..Setup::default() });
-    // Both are idle, and ping each other.
+    // Both ends are idle, and ping each other.
     go_on(&mut pair, since, true).unwrap();
     let stopped = pair.now;
     if busy {
@@ -26,7 +26,7 @@ fn outcome(limit: Nanos, since: Nanos, stop: Nanos, busy: bool) -> Option<(Endin
     if let Err(ending) = go_on(&mut pair, stopped + stop, false) {
         return Some((ending, pair.now.since(stopped)));
     }
-    // What has come meanwhile is read first, as by a server.
+    // Data that arrived meanwhile is read first, as a server does.
     pair.drive();
     pair.initiator.tick(pair.now, &mut pair.out).unwrap();
     let answered = pair.initiator.done().drain(..).filter(|done| done.result.is_ok()).count();
@@ -37,7 +37,7 @@ fn outcome(limit: Nanos, since: Nanos, stop: Nanos, busy: bool) -> Option<(Endin
     None
 }
 
-/// Does what is due up to `end`, at the target too if that is there.
+/// Runs both ends until `end`; without `there`, only the initiator.
 fn go_on(pair: &mut Pair, end: Nanos, there: bool) -> Result<(), Ending> {
     loop {
         let theirs = pair.served.end.deadline().filter(|_| there);
@@ -109,20 +109,20 @@ fn an_io_after_a_long_silence_has_its_time() {
     assert!(matches!(ending, Ending::Unanswered(_)) && pair.now.since(began) >= limit);
 }
 
-/// The initiator stands still, and finds the answer to its ping as it goes on.
+/// The initiator is stopped, and finds the answer to its ping when it continues.
 #[test]
 fn an_initiator_that_stood_still_reads_before_it_judges() {
     let mut pair = Pair::ready(&Setup::default());
     let pinged = pair.now + Nanos::from_secs(5);
     go_on(&mut pair, pinged, false).unwrap();
-    // Its clock goes on first.
+    // The initiator's clock advances first.
     pair.now = pair.now + Nanos::from_secs(100);
     pair.initiator.tick(pair.now, &mut pair.out).unwrap();
     pair.drive();
     assert!(pair.read(0, 512).is_ok());
 }
 
-/// The same for an initiator that stands still: its target waits for 25 s at least.
+/// An initiator that is stopped: its target waits for at least 25 s.
 #[test]
 fn an_initiator_that_stands_still_is_waited_for() {
     let mut pair = Pair::ready(&Setup::default());

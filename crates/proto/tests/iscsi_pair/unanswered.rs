@@ -11,7 +11,7 @@ const LIMIT: Nanos = Nanos::from_secs(30);
 /// Between two I/Os that are answered.
 const STEP: Nanos = Nanos::from_millis(100);
 
-/// Does what is due, and answers pings.
+/// Runs the timers that are due, and answers pings.
 fn tick(played: &mut Played) -> Result<(), Ending> {
     if played.end.deadline().unwrap() > played.now {
         return Ok(());
@@ -60,7 +60,7 @@ fn one_io_without_an_answer_ends_the_session() {
         assert_eq!(ending, Ending::Unanswered(lost));
         let took = played.now.since(began);
         assert!(took >= LIMIT && took <= Nanos::from_secs(35), "{took:?}");
-        // What is in flight besides is lost with the connection, and nobody's fault.
+        // Other I/Os in flight are lost with the connection, and did not cause its loss.
         played.read(512);
         played.end.abandon();
         let done = played.end.done().drain(..);

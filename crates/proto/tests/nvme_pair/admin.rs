@@ -285,7 +285,7 @@ fn features_of_the_controller_are_not_set_for_a_namespace() {
         }
         assert!(raw.ask(of(get_feature(id), 1), &[]).status().is_success());
     }
-    // Error recovery is a namespace's, and what is not known is not known anywhere.
+    // Error recovery is a feature of namespaces, and unknown features are refused everywhere.
     assert!(raw.ask(of(set_feature(5, 7), 1), &[]).status().is_success());
     assert_eq!(raw.ask(of(set_feature(0x10, 0), 1), &[]).status(), Status::INVALID_FIELD);
 }
@@ -332,7 +332,7 @@ fn keep_alive_and_host_identifier_are_features() {
     assert!(raw.ask(set_feature(0x0f, 1), &[]).status().is_success());
     assert_eq!(raw.ask(get_feature(0x0f), &[]).completion().result, 1000);
     assert!(raw.ask(set_feature(0x0f, u32::MAX), &[]).status().is_success());
-    // What Connect asked for is rounded as well.
+    // The time-out in Connect is rounded as well.
     for (asked, kept) in [(0, 0), (1, 1000), (1000, 1000), (1001, 2000)] {
         let mut raw = Raw::open(server());
         let connect = connect(0, 31).field(48, u32::to_le_bytes(asked));
@@ -379,7 +379,7 @@ fn unknown_admin_commands_are_refused() {
         let status = raw.ask(CommandBuilder::new(opcode, 1, 1), &[]).status();
         assert_eq!(status, Status::INVALID_OPCODE, "{opcode:#x}");
     }
-    // With data that nobody wants.
+    // With unexpected data.
     let status = raw.ask(CommandBuilder::new(0xc1, 1, 1), &[7; 8192]).status();
     assert_eq!(status, Status::INVALID_OPCODE);
 }
@@ -403,7 +403,7 @@ fn discovery_controllers_have_what_they_need() {
         assert_eq!(raw.ask(log(id, 0, 64), &[]).status(), Status::INVALID_LOG_PAGE);
     }
     assert!(raw.ask(CommandBuilder::new(admin::KEEP_ALIVE, 1, 0), &[]).status().is_success());
-    // It is cut off when it says nothing.
+    // A silent host is disconnected.
     raw.server.now = raw.server.now + block::Nanos::from_secs(120);
     raw.peer.tick(&mut raw.server);
     assert!(raw.peer.ended.is_some());

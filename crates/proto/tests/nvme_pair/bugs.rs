@@ -1,4 +1,4 @@
-//! Bugs that other targets and hosts had, by their class: each must stay away from here.
+//! Bugs of other targets and hosts, by class: ours must not have them.
 
 use block::{Buf, Io, Op, Tag};
 use proto::nvme::pdu::{CommandBuilder, Common, Status, admin, fatal, io, kind};
@@ -17,12 +17,12 @@ fn field(at: u32) -> (u16, u32) {
 
 fn io_queue() -> Raw {
     let (raw, admin) = Raw::io(Server::usual());
-    // Its controller lives on; the connection is of no interest here.
+    // The controller stays alive; its connection does not matter here.
     std::mem::forget(admin);
     raw
 }
 
-/// Class of CVE-2026-22998: data for a command that asked for none, or for no command at all.
+/// Class of CVE-2026-22998: data for a command without an R2T, or for no command at all.
 #[test]
 fn data_without_an_r2t_ends_the_connection() {
     for tag in (0..4).chain([127, 128, 129, 255, 256, 1023, 1024, 0x7fff, 0x8000, 0xffff]) {
@@ -34,7 +34,7 @@ fn data_without_an_r2t_ends_the_connection() {
     }
 }
 
-/// The same before there is a queue, and on an admin queue.
+/// Data before Connect, and on an admin queue.
 #[test]
 fn data_without_an_r2t_ends_any_connection() {
     let admin = || Raw::admin(Server::usual());
@@ -64,7 +64,7 @@ fn transfer_tag_zero_is_a_tag_like_any_other() {
     }
 }
 
-/// Data for a command in the wrong state: one that reads, or whose data came with it.
+/// Data for a command in the wrong state: a read, or a write with in-capsule data.
 #[test]
 fn data_for_a_command_that_sends_none() {
     for command in [
@@ -86,7 +86,7 @@ fn data_for_a_command_that_sends_none() {
     }
 }
 
-/// Class of the iovec overrun in nvmet-tcp: offsets and lengths beyond what was asked for.
+/// Class of the iovec overrun in nvmet-tcp: offsets and lengths beyond the requested range.
 #[test]
 fn data_beyond_its_r2t() {
     type Change = fn(u16) -> Vec<u8>;
@@ -156,7 +156,7 @@ fn more_in_a_capsule_than_agreed_on() {
         assert_eq!(raw.fatal(), (fatal::LIMIT_EXCEEDED, 0));
         assert_eq!(raw.server.pool.lent(), [0, 0]);
     }
-    // Admin queues take 8 KiB whatever the I/O queues take, and not a byte more.
+    // Admin queues accept 8 KiB regardless of the I/O queues, and not a byte more.
     let mut raw = Raw::admin(Server::usual());
     let command = CommandBuilder::new(admin::KEEP_ALIVE, 1, 0);
     assert!(raw.ask(command, &[0; 8192]).status().is_success());
@@ -238,7 +238,7 @@ fn a_wrong_header_digest_is_told_with_what_came() {
     drop(server);
 }
 
-/// Class of spdk #3927: what a port scanner says to a storage port.
+/// Class of spdk #3927: bytes of a port scanner.
 #[test]
 fn port_scanners_are_sent_away() {
     for hello in [
@@ -331,7 +331,7 @@ fn a_host_that_sends_byte_by_byte_sees_the_same() {
     }
 }
 
-/// Class of the information leaks: what a buffer held before must not be seen by the next reader.
+/// Class of the information leaks: the next reader must not see a buffer's earlier content.
 #[test]
 fn a_read_that_fails_sends_no_data() {
     let mut raw = io_queue();
@@ -341,7 +341,7 @@ fn a_read_that_fails_sends_no_data() {
     assert_eq!(answer.status(), Status::UNRECOVERED_READ_ERROR);
 }
 
-/// A host that talks about commands of ours that it never saw, and answers twice.
+/// A host that answers commands it never got from us, and answers twice.
 #[test]
 fn an_answer_counts_once() {
     let mut joined = Joined::usual(1);

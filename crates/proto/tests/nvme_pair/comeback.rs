@@ -1,4 +1,4 @@
-//! Hosts that come back while I/Os of an earlier queue are with the volume, and controllers that
+//! Hosts that reconnect while the volume still has I/Os of an earlier queue, and controllers that
 //! end.
 
 use block::{Buf, Fault, Nanos, Op};
@@ -137,7 +137,7 @@ fn a_host_that_waits_for_too_long_is_told_that_the_controller_is_busy() {
     let mut raw = Raw::open(joined.server);
     raw.command(connect(0, 31), &connect_data(0xffff, NQN));
     assert!(raw.pdus().is_empty());
-    // Nothing else is taken meanwhile.
+    // No other command is accepted meanwhile.
     let status = raw.ask(connect(0, 31), &connect_data(0xffff, NQN)).status();
     assert_eq!(status, Status::SEQUENCE_ERROR);
     raw.server.now = raw.server.now + Nanos::from_secs(15);
@@ -158,7 +158,7 @@ fn a_reset_is_complete_when_nothing_is_left() {
     assert!(raw.peer.end.finished());
     raw.peer.vanish(&mut raw.server);
     assert_eq!(status_of(&mut raw, &mut admin), 1, "its write is with the volume");
-    // No command is executed meanwhile, and a host that is in a hurry waits, too.
+    // No command is executed meanwhile, and a host in a hurry waits, too.
     configure(&mut raw, &mut admin, 0x46_0001);
     let identify = CommandBuilder::new(admin::IDENTIFY, 3, 0).word(10, 1).transport(4096);
     admin.receive(&mut raw.server, &capsule(identify, &[], [false; 2]), usize::MAX);
@@ -220,7 +220,7 @@ fn a_controller_resets_another_one_and_says_when_nothing_is_left() {
     raw.peer.end.drained(raw.server.now, &mut raw.peer.out);
     let answer = raw.pdus().pop().expect("an answer").completion();
     assert!(answer.status.is_success() && answer.result == 1 && answer.command == 5);
-    // A controller that is gone has nothing left.
+    // A controller that has ended has no commands left.
     let answer = raw.ask(reset_other(6, old), &[]).completion();
     assert!(answer.status.is_success() && answer.result == 1);
     let log = CommandBuilder::new(admin::GET_LOG_PAGE, 3, 0).transport(4096);
@@ -274,8 +274,9 @@ fn our_host_replaces_a_controller() {
     assert_eq!(end.fence(), Fence::Ended);
 }
 
-/// The fence of an association that replaces another one, at a controller whose Identify data and
-/// answers to the reset are changed: CQT and CCRL, the status, its result, and the logged state.
+/// Returns the fence of an association that replaces another one, at a controller whose Identify
+/// data and answers to the reset are changed: CQT and CCRL, the status, its result, and the logged
+/// state.
 fn replaces(cqt: u16, ccrl: u8, status: u16, result: u8, logged: Option<u8>) -> Option<Fence> {
     let mut server = Server::usual();
     let config = crate::joined::config(1, false, false);
@@ -286,7 +287,7 @@ fn replaces(cqt: u16, ccrl: u8, status: u16, result: u8, logged: Option<u8>) -> 
     for _ in 0..1000 {
         let there_is_log = logged.is_some();
         new.settle_with(&mut server, |mut bytes| {
-            // Identify Controller data stand behind a header of 24 bytes.
+            // Identify Controller data follow a header of 24 bytes.
             if bytes.len() > 4096 && bytes[24 + 1807] == 4 {
                 bytes[24 + 386..24 + 388].copy_from_slice(&cqt.to_le_bytes());
                 bytes[24 + 1807] = ccrl;
@@ -358,7 +359,8 @@ fn a_failed_flush_is_told_on_every_queue_and_not_to_be_tried_again() {
     // A queue that comes later has nothing to lose.
     let (mut raw, mut first) = another(raw, 2);
     assert!(raw.ask(flush, &[]).status().is_success());
-    // A queue that is there when a flush fails has, and so has one that comes back.
+    // A queue that is connected when a flush fails gets the report, and so does one that
+    // reconnects.
     first.leave(&mut raw.server);
     raw.server.stores[0].fault = Some(Fault::Medium);
     let (mut raw, mut second) = {

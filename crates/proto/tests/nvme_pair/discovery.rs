@@ -1,4 +1,4 @@
-//! The discovery service, asked by our own end and by hand.
+//! The discovery service, queried by our initiator and by raw PDUs.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn entry(nqn: &str, traddr: &str, trsvcid: &str) -> DiscoveryEntry {
     DiscoveryEntry { nqn, traddr, trsvcid, kind: SubsystemKind::Nvm }
 }
 
-/// A server with so many empty subsystems.
+/// Returns a server with this many empty subsystems.
 fn server(count: usize) -> Server {
     let mut server = Server::usual();
     let subsystem = |number| Subsystem {
@@ -97,7 +97,7 @@ fn the_log_is_laid_out_as_the_standard_says() {
     }
 }
 
-/// What comes of a discovery whose log is changed on the way.
+/// Returns the result of a discovery whose log page is changed in transit.
 fn ask_with(
     server: &mut Server,
     change: impl FnMut(Vec<u8>) -> Vec<u8>,
@@ -124,7 +124,7 @@ fn a_log_that_changes_is_read_again() {
     // The second header differs, so the entries are read once more with it; then it differs again.
     assert_eq!((entries, ended), (Some(2), None));
     assert!(headers >= 4, "{headers}");
-    // One that never stays the same is given up.
+    // A log page that changes at every read is given up.
     let mut generation = 0;
     let (entries, ended) = ask_with(&mut Server::usual(), |mut back| {
         if back.len() == 24 + 1024 + 24 {

@@ -145,7 +145,7 @@ fn connect_is_refused_with_the_field_to_blame() {
     ] {
         assert_eq!(refused(&mut raw, connect(0, 31), &data_bytes), parameters(at, data));
     }
-    // Nothing but Connect, and that with its data.
+    // Commands other than Connect, and Connect without all of its data.
     let refusal = refused(&mut raw, CommandBuilder::new(admin::IDENTIFY, 1, 0), &[]);
     assert_eq!(refusal.0, Status::SEQUENCE_ERROR);
     assert_eq!(refused(&mut raw, property_get(1, 0, 1), &[]).0, Status::SEQUENCE_ERROR);
@@ -233,7 +233,7 @@ fn a_host_need_not_have_a_name() {
     assert_eq!(raw.peer.end.host_nqn(), Some(""));
 }
 
-/// SPDK's load generator may ask for a long one.
+/// SPDK's load generator may request a long queue.
 #[test]
 fn an_admin_queue_may_be_longer_than_io_queues() {
     let mut server = Server::usual();
@@ -274,7 +274,7 @@ fn controllers_that_do_nothing_end() {
     assert!(first.end.finished() && raw.server.controllers.count() == 1);
     raw.peer.tick(&mut raw.server);
     assert!(raw.peer.ended.is_none());
-    // One that is never enabled ends by itself.
+    // A controller that is never enabled times out.
     let (mut raw, _second) = another(raw);
     let other = "nqn.2014-08.org.nvmexpress:uuid:0f0e0d0c-0b0a-0908-0706-050403020100";
     let mut data = connect_data(0xffff, NQN);
@@ -352,7 +352,7 @@ fn entry_sizes_may_be_set_after_the_controller_is_enabled() {
 #[test]
 fn other_fabrics_commands_are_not_known() {
     let mut raw = Raw::admin(Server::usual());
-    // Authentication send and receive, and whatever else may come.
+    // Authentication send and receive, and unknown commands.
     for kind in [0x05, 0x06, 0x02, 0x03, 0xc0] {
         let status = raw.ask(CommandBuilder::fabrics(kind, 1), &[]).status();
         assert_eq!(status, Status::INVALID_OPCODE, "{kind:#x}");

@@ -1,4 +1,4 @@
-//! Data of writes: what the target asks for and takes, what the initiator sends.
+//! Data of writes: R2Ts and data at the target, and H2CData of the initiator.
 
 use proptest::prelude::*;
 use proto::Endpoint;
@@ -23,7 +23,7 @@ pub fn host_data(command: u16, tag: u16, offset: u32, data: &[u8], last: bool) -
     [&header.build()[..], data].concat()
 }
 
-/// A write whose data is to be asked for.
+/// Returns a write whose data needs R2Ts.
 pub fn write(id: u16, start: u64, blocks: u32, len: u32) -> CommandBuilder {
     CommandBuilder::new(io::WRITE, id, 1).range(start, blocks).transport(len)
 }
@@ -76,7 +76,7 @@ fn the_next_part_is_asked_for_while_the_last_is_written() {
         let bytes = host_data(5, tag, offset, &data[range], true);
         let peer = &mut raw.peer;
         peer.end.receive(raw.server.now, &bytes, &mut peer.out).unwrap();
-        // Nothing of it is with the volume for good yet.
+        // The volume holds all of its I/Os.
         raw.server.hold(peer);
     }
     assert!(raw.pdus().is_empty());
@@ -122,7 +122,7 @@ fn lengths_that_do_not_fit_are_refused() {
     assert_eq!(status(write(1, 0, 16, 4096), &[]), Status::SGL_LENGTH_INVALID);
     assert_eq!(status(write(1, 0, 16, 16384), &[]), Status::SGL_LENGTH_INVALID);
     assert_eq!(status(write(1, 0, 8, 0), &data), Status::SGL_LENGTH_INVALID);
-    // A long write that says that all of it comes along.
+    // A long write with all of its data declared as in-capsule data.
     let long = write(1, 0, 2048, 0).capsule(0, 72, 72 + 512);
     let mut bytes = [&long[..], &[1; 512]].concat();
     bytes[40..44].copy_from_slice(&(1_u32 << 20).to_le_bytes());
@@ -135,7 +135,7 @@ fn lengths_that_do_not_fit_are_refused() {
     };
     let offset = write(1, 0, 16, 0).field(24, 16_u64.to_le_bytes());
     assert_eq!(status(offset, &data), Status::SGL_OFFSET_INVALID);
-    // It says that data comes along, and none does.
+    // In-capsule data is declared, but missing.
     assert_eq!(status(write(1, 0, 16, 8192).field(39, [1]), &[]), Status::SGL_LENGTH_INVALID);
     for kind in [0x00, 0x40, 0x5b, 0x0f, 0x30] {
         let command = write(1, 0, 16, 8192).field(39, [kind]);

@@ -1,5 +1,4 @@
-//! A conversation byte by byte: ICReq, Connect, a read, a write that is asked for, an error, and
-//! the end.
+//! A conversation byte by byte: ICReq, Connect, a read, a write with an R2T, an error, and the end.
 
 use proto::Target;
 
@@ -48,7 +47,8 @@ fn a_conversation_is_as_it_always_was() {
         "01 00 80 00 80000000 0000 00 00 00000400 *112",
     );
     say(&mut raw, init.0, init.1);
-    // Connect of the admin queue with 32 entries and 5 s to live: controller 1, SQHD 1.
+    // Connect of the admin queue with 32 entries and a Keep Alive time-out of 5 s: controller 1,
+    // SQHD 1.
     let connect = "04 00 48 48 48040000
         7f 40 0000 01 *19 *8 00040000 000000 01 0000 0000 1f00 00 00 88130000 *12";
     say(
@@ -111,7 +111,7 @@ fn an_io_queue(raw: Raw) {
         01 40 0500 01000000 *16 *8 00020000 000000 5a 0000000000000000 0000 0040 *12",
         "09 00 18 00 18000000 0500 8000 00000000 00020000 *4",
     );
-    // Its data in one H2CData.
+    // Data of the write in one H2CData.
     say(
         &mut raw,
         "06 04 18 18 18020000 0500 8000 00000000 00020000 *4 *512",
@@ -125,7 +125,7 @@ fn an_io_queue(raw: Raw) {
         02 40 0600 01000000 *16 *8 00020000 000000 5a 0020000000000000 0000 0000 *12",
         "05 00 18 00 18000000 00000000 00000000 0000 0000 0600 0081",
     );
-    // Data that nobody asked for: C2HTermReq, invalid field at byte 10, and the header.
+    // Unrequested data: C2HTermReq, invalid field at byte 10, and the header.
     say(
         &mut raw,
         "06 04 18 18 1c000000 0500 8000 00000000 04000000 *4 01020304",

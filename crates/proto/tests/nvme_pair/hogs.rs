@@ -1,4 +1,4 @@
-//! Hosts that hold all the memory that they can get, and a good one beside them.
+//! Hosts that use all the memory they can get, next to a well-behaved one.
 
 use block::{Account, Budget, Buf, Nanos, Op, Pool};
 use proto::nvme::pdu::{CommandBuilder, io};
@@ -8,12 +8,12 @@ use crate::joined::{Joined, config};
 use crate::raw::{Raw, capsule, connect, connect_data};
 use crate::server::{NQN, Server, Store};
 
-/// What a hog does with its commands.
+/// Behaviour of a hog.
 #[derive(Clone, Copy, Debug)]
 enum Hog {
     /// Sends data with commands whose volume never answers.
     Writes,
-    /// Has data asked for, and sends none.
+    /// Requests writes, but sends no data.
     Promises,
     /// Reads and does not take the answers.
     ReadsNothing,
@@ -23,7 +23,7 @@ fn account(pool: &Pool) -> Account {
     pool.fair_account(32 << 10).expect("room for one more")
 }
 
-/// An I/O queue that holds what it can.
+/// Returns an I/O queue that uses as much memory as it can.
 fn hog(pool: &Pool, way: Hog) -> Raw {
     let mut server = Server::apart();
     server.pool = pool.clone();
@@ -53,7 +53,7 @@ fn hog(pool: &Pool, way: Hog) -> Raw {
         if peer.out.failed() {
             break;
         }
-        // Who came late may bring no data along, and is cut off for it.
+        // A late host may send no in-capsule data, and is disconnected if it does.
         if peer.end.receive(queue.server.now, &bytes, &mut peer.out).is_err() {
             break;
         }

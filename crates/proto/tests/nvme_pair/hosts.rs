@@ -1,5 +1,4 @@
-//! Our initiators against controllers that are made of bytes, or whose words are changed on the
-//! way.
+//! Our initiators against controllers made of raw bytes, or whose PDUs are changed in transit.
 
 use block::{Buf, Done, Fault, Io, Nanos, Op, Pool, Tag};
 use proptest::prelude::*;
@@ -21,7 +20,7 @@ pub const RESPONSE: InitResponse = InitResponse {
     max_data: 4096,
 };
 
-/// An I/O queue whose controller is us.
+/// An I/O queue whose controller is the test.
 pub struct Host {
     pub end: NvmeQueue,
     pub out: Outbox,
@@ -45,7 +44,7 @@ impl Host {
         Host { end, out, now }
     }
 
-    /// One that is ready.
+    /// Returns a connected host.
     pub fn open(response: InitResponse) -> Host {
         let mut host = Host::fresh(response.header_digest, response.data_digest);
         host.receive(&response.build()).unwrap();
@@ -227,7 +226,7 @@ fn success_without_all_data_is_no_success() {
         }
         host.short(completion(0, Status::SUCCESS)).unwrap();
         assert_eq!(host.done().unwrap().result, Err(Fault::Medium));
-        // The same for a write whose data was not asked for.
+        // A write completed before its data was requested fails as well.
         host.submit(Op::Write, 128 << 10);
         host.short(completion(0, Status::SUCCESS)).unwrap();
         assert_eq!(host.done().unwrap().result, Err(Fault::Medium));
@@ -280,7 +279,7 @@ fn requests_for_the_wrong_data_are_the_end() {
         assert!(host.short(ready(0, 0, offset, len)).is_err());
         assert_eq!(host.last_word(), (fatal::OUT_OF_RANGE, 0));
     }
-    // Data that went along cannot be asked for once more.
+    // In-capsule data cannot be requested again.
     let mut host = Host::open(RESPONSE);
     host.submit(Op::Write, 4096);
     sent(&mut host.out);
@@ -525,7 +524,7 @@ fn reads_may_come_without_a_buffer() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// A target may serve fewer entries, shorter transfers and smaller capsules than we ask for.
+    /// A target may have fewer entries, shorter transfers and smaller capsules than we request.
     #[test]
     fn limits_of_the_target_are_kept(
         entries in 1_u16..200,

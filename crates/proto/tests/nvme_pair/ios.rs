@@ -60,7 +60,7 @@ fn the_stream_may_be_cut_anywhere() {
             let mut server = Server::usual();
             server.config.max_h2c_data_bytes = 8192;
             let mut joined = Joined::new(server, config(1, digests[0], digests[1]), chunk);
-            // One that goes along with its command, and one that is asked for.
+            // One write with in-capsule data, and one with an R2T.
             for len in [512, 20 << 10] {
                 let data = bytes(chunk as u32, len);
                 assert_eq!(joined.write(1024, &data), Ok(()));
@@ -220,7 +220,7 @@ fn parts_of_a_long_read_may_come_back_in_any_order() {
 #[test]
 fn a_dry_pool_delays_and_loses_nothing() {
     let mut server = Server::usual();
-    // One large buffer for parts of I/Os; outboxes make what they lack.
+    // One large buffer for parts of I/Os; outboxes allocate the rest.
     server.pool = Pool::new(1, 1);
     let mut joined = Joined::new(server, config(2, false, false), usize::MAX);
     for i in 0..64_u32 {
@@ -249,7 +249,7 @@ fn reads_that_succeed_need_no_completion() {
     assert_eq!(back.len(), 24 + 4096);
     assert_eq!((back[0], back[1]), (kind::C2H_DATA, 0x0c));
     assert_eq!(back[24..], expect);
-    // It went elsewhere; the next one arrives.
+    // The test took the response, so the read is still in flight at the host.
     joined.queue.host.abandon();
     let lost = joined.queue.host.done().pop().unwrap();
     assert_eq!((lost.result, lost.buf.is_some()), (Err(Fault::Disconnected), true));
@@ -258,7 +258,7 @@ fn reads_that_succeed_need_no_completion() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Reads, writes, trims and zeroings in any order leave what a vector of bytes would hold.
+    /// Random reads, writes, trims and zeroings have the same result as on a vector of bytes.
     #[test]
     fn random_ios_agree_with_a_model(
         nsid in 1_u32..=2,

@@ -13,7 +13,7 @@ pub struct Wire<E> {
     pub host: E,
     pub out: Outbox,
     pub peer: Peer,
-    /// Bytes travel in chunks of so many.
+    /// Chunk size of the stream, in bytes.
     pub chunk: usize,
     pub ended: Option<Ending>,
     /// How many bytes went either way.
@@ -31,7 +31,7 @@ impl<E: Endpoint> Wire<E> {
         self.settle_with(server, |bytes| bytes);
     }
 
-    /// The same, with what the target says changed on the way.
+    /// Exchanges PDUs until both ends are idle, with the target's PDUs changed in transit.
     pub fn settle_with(&mut self, server: &mut Server, mut change: impl FnMut(Vec<u8>) -> Vec<u8>) {
         loop {
             if self.host.deadline().is_some_and(|deadline| deadline <= server.now) {
@@ -157,7 +157,7 @@ impl Joined {
         done.result
     }
 
-    /// Nothing was lost: all buffers are back.
+    /// Checks that all buffers were returned.
     pub fn check_pool(&self) {
         assert_eq!(self.server.pool.lent(), [0, 0]);
     }

@@ -1,5 +1,5 @@
 //! Both ends of NVMe/TCP, joined in memory: every PDU, every split of the stream, all digests; and
-//! each end alone against peers that lie.
+//! each end alone against malicious peers.
 //!
 //! `joined` and `server` are the bench, `raw` a host of bytes; the other files are tests.
 

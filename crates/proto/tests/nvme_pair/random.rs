@@ -1,6 +1,5 @@
-//! Both ends against noise, and against conversations with bytes flipped, cut, doubled or left
-//! out, before and after a connection is a queue. Nothing panics, grows without bound, or keeps a
-//! buffer; every I/O is answered once.
+//! Both ends against noise, and against conversations with bytes flipped, cut, doubled or left out,
+//! before and after Connect. No panic, unbounded growth or lost buffer; every I/O is answered once.
 
 use block::{Buf, Io, Op, Tag};
 use proptest::prelude::*;
@@ -16,7 +15,7 @@ use crate::joined::{HOST_ID, Joined, config};
 use crate::raw::{Raw, capsule, connect, connect_data, init, property_get, property_set};
 use crate::server::{HOST_NQN, NQN, Server, sent};
 
-/// What is done to a stream before it is fed.
+/// Change of a stream before it is fed.
 #[derive(Clone, Debug)]
 enum Change {
     Flip(usize, u8),
@@ -166,7 +165,7 @@ fn any_command(start: Start, which: usize, noise: [u64; 8], shape: usize, small:
     capsule(command.transport(len), &data, digests)
 }
 
-/// Feeds a target, and checks what must hold whatever comes.
+/// Feeds a target, and checks its invariants.
 fn feed_target(mut raw: Raw, bytes: &[u8], chunk: usize) {
     let mut said = 0;
     for part in bytes.chunks(chunk) {
@@ -197,7 +196,7 @@ fn busy_queue(digests: bool) -> (Joined, usize) {
     (joined, count as usize)
 }
 
-/// What a controller might say to a queue with I/Os in flight.
+/// Returns PDUs of a controller for a queue with I/Os in flight.
 fn answers() -> Vec<u8> {
     let ok = Status::SUCCESS;
     let completion = |command| Completion { result: 0, head: 0, command, status: ok }.build();
@@ -239,12 +238,12 @@ fn feed_queue(bytes: &[u8], chunk: usize, digests: bool) {
     said += sent(&mut joined.queue.out).len();
     host.abandon();
     assert_eq!(host.done().drain(..).count(), count, "every I/O is answered once");
-    // The writes in flight are all that can be asked for.
+    // At most the writes in flight can be requested.
     assert!(said < 10 << 20);
     joined.check_pool();
 }
 
-/// What a controller says to an end that opens an association or asks for the list, recorded.
+/// Returns the recorded PDUs of a controller for a new association or a discovery.
 fn recorded(discovery: bool) -> Vec<u8> {
     let mut server = Server::usual();
     let mut all = Vec::new();
@@ -286,7 +285,7 @@ fn the_conversations_make_sense() {
         raw.send(&conversation(start));
         assert_eq!(raw.peer.ended, None, "{start:?}");
         let pdus = raw.pdus();
-        // The aborted event request, the compare that differs, and what the start does not have.
+        // The aborted event request, the miscompare, and commands that this start lacks.
         let may_fail = [2, 4, 5, 6, 8];
         let failed =
             |pdu: &&crate::raw::Pdu| pdu.kind() == kind::CAPSULE_RESP && !pdu.status().is_success();

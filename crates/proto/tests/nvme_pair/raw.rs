@@ -1,4 +1,4 @@
-//! A host of bytes: it sends what it likes, and sees what comes back PDU by PDU.
+//! A host of raw bytes: sends any PDU, and returns the answers PDU by PDU.
 
 use block::Nanos;
 use proto::Target;
@@ -54,13 +54,13 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A connection on which nothing was said.
+    /// Opens a connection without any bytes sent.
     pub fn fresh(mut server: Server) -> Raw {
         let peer = server.accept();
         Raw { server, peer, digests: [false; 2], kept: Vec::new() }
     }
 
-    /// One whose ICReq was answered.
+    /// Opens a connection whose ICReq was answered.
     pub fn open(server: Server) -> Raw {
         let mut raw = Raw::fresh(server);
         raw.send(&init(0, [false; 2]));
@@ -132,7 +132,7 @@ impl Raw {
         data.iter().flat_map(|pdu| pdu.data.clone()).collect()
     }
 
-    /// What came since.
+    /// Returns the PDUs since the last call.
     pub fn pdus(&mut self) -> Vec<Pdu> {
         parse(&self.peer.sent(), self.digests)
     }
@@ -146,7 +146,7 @@ impl Raw {
     }
 }
 
-/// Tells these queues what a new connection has to tell, which goes on then.
+/// Delivers the notices of a new connection to these queues, then continues the connection.
 pub fn introduce(new: &mut Peer, now: Nanos, queues: &mut [&mut Peer]) {
     for notice in new.end.take_notices() {
         queues.iter_mut().for_each(|it| it.end.notice(&notice, &mut || true, &mut it.out));
@@ -192,7 +192,7 @@ pub fn init(alignment: u8, digests: [bool; 2]) -> [u8; 128] {
     InitRequest { version: 0, alignment, header_digest, data_digest, max_r2t: 0 }.build()
 }
 
-/// A command capsule; data, if there is some, comes along.
+/// Returns a command capsule, with its data if there is any.
 pub fn capsule(command: CommandBuilder, data: &[u8], digests: [bool; 2]) -> Vec<u8> {
     let digest = |on: bool| if on { 4 } else { 0 };
     let start = 72 + digest(digests[0]);

@@ -60,7 +60,7 @@ impl Store {
     }
 }
 
-/// Volumes, names, and what connections share.
+/// Volumes, names, and state shared by connections.
 pub struct Server {
     pub config: NvmeTargetConfig,
     pub subsystems: Arc<Subsystems>,
@@ -69,7 +69,7 @@ pub struct Server {
     pub stores: Vec<Store>,
     pub pool: Pool,
     pub now: Nanos,
-    /// I/Os of a batch come back last first.
+    /// I/Os of a batch complete in reverse order.
     pub backwards: bool,
     /// Connections have fair accounts of the pool.
     pub fair: bool,
@@ -140,7 +140,7 @@ impl Server {
         Peer { end, out, flying: Vec::new(), ended: None }
     }
 
-    /// Does everything that the connection wants done.
+    /// Does all requests of the connection.
     pub fn run(&mut self, peer: &mut Peer) {
         loop {
             let mut batch: Vec<_> = peer.end.requests().drain(..).collect();
@@ -158,13 +158,13 @@ impl Server {
         }
     }
 
-    /// Takes what the connection wants done without doing it.
+    /// Takes the connection's requests without doing them.
     pub fn hold(&mut self, peer: &mut Peer) {
         let requests = peer.end.requests().drain(..);
         peer.flying.extend(requests.map(|request| (request.unit.0 as usize, request.io)));
     }
 
-    /// Does what was held.
+    /// Does the held requests.
     pub fn release(&mut self, peer: &mut Peer) {
         for (unit, io) in std::mem::take(&mut peer.flying) {
             let done = self.stores[unit].run(io);
@@ -182,7 +182,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Hands bytes over in chunks, and does what they ask for.
+    /// Receives bytes in chunks, and does the resulting requests.
     pub fn receive(&mut self, server: &mut Server, bytes: &[u8], chunk: usize) {
         for chunk in bytes.chunks(chunk) {
             if self.ended.is_none()
@@ -203,19 +203,19 @@ impl Peer {
         server.run(self);
     }
 
-    /// What it sends.
+    /// Returns the bytes that the connection sends.
     pub fn sent(&mut self) -> Vec<u8> {
         sent(&mut self.out)
     }
 
-    /// The connection is gone, and what it wants done is not done yet.
+    /// Loses the connection while its requests are pending.
     pub fn vanish(&mut self, server: &mut Server) {
         server.hold(self);
         self.end.abandon(&server.pool);
         self.sent();
     }
 
-    /// The connection is gone.
+    /// Loses the connection.
     pub fn leave(&mut self, server: &mut Server) {
         self.end.abandon(&server.pool);
         server.release(self);

@@ -1,5 +1,5 @@
-//! A controller that stops for a while: whether its association outlives that, in virtual time.
-//! `iscsi_pair` has the same tests, and the same answers.
+//! A controller that stops for a while: whether its association survives, in virtual time.
+//! `iscsi_pair` has the same tests and results.
 
 use block::{Nanos, Op, splitmix};
 use proto::nvme::NvmeInitiatorConfig;
@@ -34,7 +34,7 @@ fn outcome(limit: Nanos, since: Nanos, stop: Nanos, busy: bool) -> Option<(Endin
     if let Err(ending) = go_on(&mut joined, stopped + stop, false) {
         return Some((ending, joined.server.now.since(stopped)));
     }
-    // What has come meanwhile is read first, as by a server.
+    // Data that arrived meanwhile is read first, as a server does.
     read(&mut joined.admin, &mut joined.server);
     read(&mut joined.queue, &mut joined.server);
     let answered = joined.settle().into_iter().filter(|done| done.result.is_ok()).count();
@@ -52,7 +52,7 @@ fn read<E: Endpoint>(wire: &mut Wire<E>, server: &mut Server) {
     wire.peer.receive(server, &bytes, usize::MAX);
 }
 
-/// Does what is due up to `end`, at the target too if that is there.
+/// Runs both ends until `end`; without `there`, only the host.
 fn go_on(joined: &mut Joined, end: Nanos, there: bool) -> Result<(), Ending> {
     loop {
         let Joined { server, admin, queue, .. } = joined;
@@ -121,7 +121,7 @@ fn any_stop_ends_as_the_time_out_says() {
     }
 }
 
-/// A host that stands still for 25 s is not given up, just as an initiator of iSCSI.
+/// A host that is stopped for 25 s is not given up, as with an iSCSI initiator.
 #[test]
 fn a_host_that_stands_still_is_waited_for() {
     let mut joined = joined(Nanos::from_secs(30));

@@ -206,7 +206,7 @@ fn ranges_come_with_their_data() {
     let trim = command(io::DATASET_MANAGEMENT).word(10, 1).word(11, 4);
     assert_eq!(raw.ask(trim, &[0; 16]).status(), Status::SGL_LENGTH_INVALID);
     assert_eq!(raw.ask(trim.transport(31), &[]).status(), Status::SGL_LENGTH_INVALID);
-    // More than needed is what some hosts send.
+    // Some hosts send more data than needed.
     assert!(raw.ask(trim, &[0; 4096]).status().is_success());
 }
 
@@ -253,7 +253,7 @@ fn compare_finds_every_difference() {
 #[test]
 fn identifiers_are_the_hosts_business() {
     let mut raw = queue(32, 4, 0, [false; 2]);
-    // The same one twice, and the odd ones.
+    // The same identifier twice, and unusual ones.
     for id in [0_u16, 5, 5, 0xffff] {
         let read = capsule(read(0, 1).field(2, id.to_le_bytes()), &[], [false; 2]);
         let peer = &mut raw.peer;
@@ -285,7 +285,7 @@ fn a_host_with_flow_control_learns_of_the_head_in_time() {
         let Raw { server, .. } = raw;
         raw = Raw::open(server);
         let answer = raw.ask(connect(2, entries - 1), &connect_data(1, NQN)).completion();
-        // A host that goes by SQHD: it has so many free entries until it is told of more.
+        // A host that follows SQHD: it has this many free entries until SQHD advances.
         let (mut head, mut tail) = (answer.head, 1 % entries);
         assert_eq!(head, tail);
         for _ in 0..500 {

@@ -21,7 +21,7 @@ fn submit(host: &mut Host, tag: u64, op: Op, offset: u64) -> u16 {
     u16::from_le_bytes([capsule[10], capsule[11]])
 }
 
-/// Does what is due.
+/// Runs the timers that are due.
 fn tick(host: &mut Host) -> Result<(), Ending> {
     if host.end.deadline().unwrap() > host.now {
         return Ok(());
@@ -56,7 +56,7 @@ fn one_command_without_an_answer_ends_the_queue() {
         assert_eq!(ending, Ending::Unanswered(lost));
         let took = host.now.since(began);
         assert!(took >= LIMIT && took <= Nanos::from_secs(35), "{took:?}");
-        // What is in flight besides is lost with the connection, and nobody's fault.
+        // Other commands in flight are lost with the connection, and did not cause its loss.
         submit(&mut host, 2, Op::Flush, 0);
         host.end.abandon();
         let done = host.end.done().drain(..);

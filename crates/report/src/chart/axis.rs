@@ -1,4 +1,4 @@
-//! Axes: where a value stands on a line from 0 to 1, and which values are written beside it.
+//! Axes: position of a value on a line from 0 to 1, and values of the ticks.
 
 use crate::figure;
 
@@ -8,15 +8,15 @@ const TICKS: usize = 7;
 /// One axis of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it shows, as "rate".
+    /// Name, as "rate".
     pub name: String,
-    /// In what.
+    /// Unit of the values.
     pub unit: Unit,
     /// How values are laid out.
     pub scale: Scale,
 }
 
-/// What figures on an axis are.
+/// Unit of the figures on an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// I/Os per second.
@@ -38,7 +38,7 @@ pub enum Unit {
 pub enum Scale {
     /// Evenly, from 0.
     Linear,
-    /// By decades; what is not above 0 has no place.
+    /// By decades; values of 0 and below have no position.
     Log,
     /// By the share of samples above: 0, 90, 99 and 99.9 % have equal distances.
     Percentile,
@@ -62,7 +62,7 @@ impl Axis {
         }
     }
 
-    /// The same beside the axis: round, and short.
+    /// Returns the tick label of a value: rounded and short.
     pub(super) fn tick(&self, value: f64) -> String {
         match self.unit {
             Unit::Iops | Unit::Count => short(value),
@@ -81,7 +81,7 @@ impl Axis {
         }
     }
 
-    /// The name with its unit, where figures beside the axis do not say it.
+    /// Returns the name, with the unit where the tick labels have none.
     pub(super) fn title(&self) -> String {
         let unit = match self.unit {
             Unit::Iops => "IOPS",
@@ -104,7 +104,7 @@ fn trimmed(value: f64) -> String {
     }
 }
 
-/// As `1.5M`, `200k`.
+/// Returns a number with a prefix, as `1.5M`, `200k`.
 fn short(value: f64) -> String {
     let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     let found = units.into_iter().find(|(size, _)| value.abs() >= *size);
@@ -182,7 +182,7 @@ impl Span {
         }
     }
 
-    /// From 0 to 1; `None` for what has no place.
+    /// Returns a value's position from 0 to 1; `None` if the value has none.
     pub(super) fn at(&self, value: f64) -> Option<f64> {
         let (low, high) = (self.bent(self.low), self.bent(self.high));
         let share = (self.bent(value) - low) / (high - low);
@@ -229,7 +229,7 @@ impl Span {
         all
     }
 
-    /// Its ends.
+    /// Returns the lowest and the highest value of the axis.
     pub(super) fn ends(&self) -> (f64, f64) {
         (self.low, self.high)
     }

@@ -13,13 +13,14 @@ use crate::page::escape;
 pub(super) const COLOURS: usize = 8;
 /// Lines with more points have none drawn.
 const POINTS_SHOWN: usize = 48;
-/// Maximum number of lines whose bands are drawn at full strength: more of them cover each other.
+/// Maximum number of lines whose bands are drawn at full strength: with more, bands hide each
+/// other.
 const BANDS_CLEAR: usize = 4;
 /// Width of a letter and height of a line of text, in pixels.
 const LETTER: f64 = 6.7;
 const LINE: f64 = 16.0;
 
-/// Where the axes cross and end.
+/// Edges of the plot area, where the axes meet and end.
 pub(super) struct Frame {
     pub(super) left: f64,
     pub(super) right: f64,
@@ -54,7 +55,7 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
     let longest = named.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
     let room = longest as f64 * LETTER + 14.0;
     let high = (width * 0.42).clamp(210.0, 380.0);
-    // Names stand at the ends of lines where there is room, below the plot otherwise.
+    // Names are at the ends of lines if there is room, otherwise below the plot.
     let at_ends = room <= width * 0.25 && (named.len() as f64) * LINE <= high - 40.0;
     let left = y.ticks(7).iter().map(|tick| plot.y.tick(*tick).chars().count()).max();
     let left = left.unwrap_or(1) as f64 * LETTER + 12.0;
@@ -93,8 +94,8 @@ pub(super) fn plot(plot: &Plot, width: usize) -> (f64, String) {
     (below + 4.0, svg)
 }
 
-/// Frame, ticks with their words, and the names of both axes. The ends are told in data, so that
-/// points can be read back.
+/// Draws frame, ticks with labels, and the names of both axes. Attributes have the ends of the
+/// axes, so that points can be read back.
 pub(super) fn ticks(
     svg: &mut String,
     [x_axis, y_axis]: [&Axis; 2],
@@ -152,7 +153,7 @@ pub(super) fn ticks(
     );
 }
 
-/// The names of several stand below each other.
+/// Draws a mark; the names of several marks are below each other.
 fn mark(svg: &mut String, mark: &Mark, row: usize, frame: &Frame) {
     let name = escape(&mark.name);
     let Some(x) = frame.x(mark.x) else { return };
@@ -270,7 +271,7 @@ fn band(svg: &mut String, points: &[Point], class: &str, frame: &Frame) {
     }
 }
 
-/// A point whose shape goes with the line, with its words for who points at it.
+/// Draws a point in the shape of its line, with a tooltip.
 fn point(index: usize, x: f64, y: f64, words: &str) -> String {
     let r = 4.0;
     let (l, o, t, b) = (x - r, x + r, y - r, y + r);
@@ -317,7 +318,7 @@ mod test {
     use crate::chart::plot::POINTS;
     use crate::generated::Chance;
 
-    /// What the attribute of a tag holds.
+    /// Returns the value of a tag's attribute.
     fn attribute<'a>(svg: &'a str, name: &str) -> &'a str {
         let from = svg.find(&format!(" {name}=\"")).unwrap() + name.len() + 3;
         svg[from..].split('"').next().unwrap()

@@ -1,4 +1,4 @@
-//! A heat map: how many of something fell into each field of two axes.
+//! A heat map: counts per field of two axes.
 
 use std::fmt::Write as _;
 
@@ -12,26 +12,26 @@ const SHADES: usize = 5;
 /// Counts over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heat {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What it answers, in a sentence.
+    /// Question that the map answers, in a sentence.
     pub about: String,
-    /// Across.
+    /// X axis.
     pub x: Axis,
-    /// Upwards.
+    /// Y axis.
     pub y: Axis,
     /// The fields that hold anything.
     pub fields: Vec<Field>,
 }
 
-/// A field and what it holds.
+/// A field and its count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Field {
-    /// From and to, across.
+    /// Interval on the x axis.
     pub x: (f64, f64),
-    /// From and to, upwards.
+    /// Interval on the y axis.
     pub y: (f64, f64),
-    /// How many.
+    /// Count.
     pub count: u64,
 }
 
@@ -43,7 +43,7 @@ impl Heat {
         figure(number, words, |width| self.draw(width), (head, rows, 0))
     }
 
-    /// What it shows, for those who cannot see it.
+    /// Description for screen readers.
     pub fn description(&self) -> String {
         let Some(most) = self.fields.iter().max_by_key(|field| field.count) else {
             return format!("{} Nothing was measured.", self.about);

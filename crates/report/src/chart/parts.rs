@@ -1,4 +1,4 @@
-//! Rows made of parts: what a processor did, or how a bound comes about step by step.
+//! Stacked rows: time of a CPU by activity, or the steps of a bound.
 
 use std::fmt::Write as _;
 
@@ -8,32 +8,31 @@ use crate::page::escape;
 /// Rows that share a scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What it answers, in a sentence.
+    /// Question that the chart answers, in a sentence.
     pub about: String,
-    /// What a row of full length is; the longest of all rows if `None`.
+    /// Value of a row of full length; the longest row if `None`.
     pub full: Option<f64>,
-    /// What parts are, in their order; each has a colour.
+    /// Names of the parts, in order; each part has a colour.
     pub names: Vec<String>,
-    /// From top to bottom.
+    /// Rows, from top to bottom.
     pub rows: Vec<Row>,
 }
 
 /// A row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// Label.
     pub label: String,
-    /// The figure as it is read.
+    /// Figure as text.
     pub text: String,
-    /// From where to where each part goes, and which it is. In a waterfall a row begins where the
-    /// one before ended.
+    /// Parts as index, start and end. In a waterfall a row starts where the previous one ended.
     pub parts: Vec<(usize, f64, f64)>,
 }
 
 impl Row {
-    /// A row whose parts stand one after the other, as they are named.
+    /// Returns a row whose parts follow each other in the order of their names.
     pub fn stacked(label: String, text: String, lengths: &[f64]) -> Row {
         let mut from = 0.0;
         let part = |(which, length): (usize, &f64)| {

@@ -1,4 +1,4 @@
-//! Lines over an axis: what is to be drawn, and the figure around the drawings.
+//! Line plots: the data, and the figure around the drawings.
 
 use std::fmt::Write as _;
 
@@ -11,13 +11,13 @@ use crate::page::{escape, whole};
 /// Lines, bands and marks over two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plot {
-    /// Its heading.
+    /// Heading.
     pub title: String,
-    /// What it answers, in a sentence.
+    /// Question that the plot answers, in a sentence.
     pub about: String,
-    /// Across.
+    /// X axis.
     pub x: Axis,
-    /// Upwards.
+    /// Y axis.
     pub y: Axis,
     /// In the order of their names.
     pub series: Vec<Series>,
@@ -28,7 +28,7 @@ pub struct Plot {
 /// A line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Series {
-    /// Its name, which stands at its end.
+    /// Name, drawn at the end of the line.
     pub name: String,
     /// In ascending order of x.
     pub points: Vec<Point>,
@@ -42,20 +42,20 @@ pub struct Series {
 /// A point of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Point {
-    /// Across.
+    /// X value.
     pub x: f64,
-    /// Upwards; `None` leaves a gap.
+    /// Y value; `None` leaves a gap.
     pub y: Option<f64>,
-    /// Between what it lies.
+    /// Lower and upper end of the value's interval.
     pub range: Option<(f64, f64)>,
 }
 
 /// A place across that is named.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
-    /// Its name, as "knee".
+    /// Name, as "knee".
     pub name: String,
-    /// Where across.
+    /// Position on the x axis.
     pub x: f64,
 }
 
@@ -79,14 +79,14 @@ impl Plot {
         draw::plot(self, width)
     }
 
-    /// The figure: a drawing for each width, and a table of the same points. `number` tells the
-    /// figures of a page apart.
+    /// Returns the figure: a drawing for each width, and a table of the same points. `number` makes
+    /// its identifiers unique on the page.
     pub fn figure(&self, number: usize) -> String {
         let words = [&self.title[..], &self.about, &self.description()];
         figure(number, words, |width| draw::plot(self, width), self.table())
     }
 
-    /// What it shows, for those who cannot see it.
+    /// Description for screen readers.
     pub fn description(&self) -> String {
         let said = |series: &Series| -> Option<String> {
             let known: Vec<(f64, f64)> =
@@ -193,8 +193,8 @@ fn framed(
     )
 }
 
-/// A figure by its title, its purpose and its description: a drawing for each width, and the table
-/// of what they show, with head, rows and the number of rows that are left out.
+/// Returns a figure with title, purpose and description: a drawing for each width, and the table of
+/// the same data, with head, rows and the number of omitted rows.
 pub(super) fn figure(
     number: usize,
     [title, about, description]: [&str; 3],

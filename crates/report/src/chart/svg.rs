@@ -1,5 +1,5 @@
-//! A chart as inline SVG: colours are the page's, every figure stands in words, and the whole is
-//! one image with a title and a description for those who cannot see it.
+//! A chart as inline SVG: the page sets the colours, every figure is also text, and the drawing is
+//! one image with a title and a description for screen readers.
 
 use std::fmt::Write as _;
 
@@ -10,14 +10,14 @@ use crate::page::escape;
 const WIDTH: f64 = 720.0;
 /// A bar with the line of words above it.
 const ROW: f64 = 44.0;
-/// Where a bar begins and how high it is, within its row.
+/// Offset and height of a bar within its row, in pixels.
 const BAR: (f64, f64) = (20.0, 14.0);
 /// Width of a letter and height of a line of words, in pixels.
 const LETTER: f64 = 8.7;
 const LINE: f64 = 16.0;
 
 impl Chart {
-    /// The drawing. `number` tells the charts of a page apart.
+    /// Returns the drawing. `number` makes its identifiers unique on the page.
     pub(crate) fn svg(&self, number: usize) -> String {
         let (height, bars) = self.drawing();
         let svg = format!(
@@ -30,8 +30,8 @@ impl Chart {
         svg + &bars + "</svg>\n"
     }
 
-    /// Draws the bars 720 pixels wide; returns their height and content. If a label and its figure
-    /// do not fit on one line, every figure has a line of its own.
+    /// Draws the bars 720 pixels wide; returns height and content. If a label and its figure do not
+    /// fit on one line, every figure has a separate line.
     pub(crate) fn drawing(&self) -> (f64, String) {
         let letters = |bar: &Bar| bar.label.chars().count() + bar.text.chars().count();
         let widest = self.bars.iter().map(letters).max().unwrap_or(0);

@@ -1,5 +1,5 @@
-//! The sum of comparisons for the last screen of a terminal: what became of rate and latencies, how
-//! far to believe it and why, and what else differs.
+//! Summary of comparisons for the last screen of a terminal: rate and latencies, their credibility
+//! and its reason, and other differences.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ const LABEL: usize = 9;
 /// Pairs of which each has a line: of more the rest is counted.
 const PAIRS_SHOWN: usize = 4;
 
-/// Two sides and the runs behind them, at least one of each.
+/// Two sides and their runs, at least one of each.
 #[derive(Clone, Copy, Debug)]
 pub struct Both<'a> {
     /// Result of the comparison.
@@ -33,7 +33,7 @@ pub struct Both<'a> {
 /// The sum of all pairs, the line that counts most first: a reader may cut it anywhere below.
 pub fn closing(pairs: &[Both<'_>], judged: Judged, bounds: &[Bound], paint: Paint) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(pairs, judged, bounds, paint, &mut out);
     Painted::of(out)
 }
@@ -168,7 +168,7 @@ fn longest(runs: &[RunResult]) -> Option<String> {
     Some(format!("{mark}{}", figure::latency(Some(most))))
 }
 
-/// Both sides, the change with its interval, and the verdict in a word.
+/// Returns both sides, the change with its interval, and the verdict in a word.
 fn words(figure: &Figure, paint: Paint) -> String {
     let (a, b) = (show(figure.name, &figure.a), show(figure.name, &figure.b));
     let change = change(figure);

@@ -1,4 +1,4 @@
-//! What two sides should have in common, in words.
+//! Facts that two sides should share, in words.
 
 use std::collections::BTreeSet;
 
@@ -57,8 +57,8 @@ fn cores(run: &RunResult) -> String {
     }
 }
 
-/// Classes of two sides where they differ, each with what speaks most against the runs that
-/// have it. They are what the figures are worth, not what was measured.
+/// Returns the classes of two sides if they differ, each with the strongest reason against its
+/// runs. A class rates the figures; it is not a measurement.
 pub(super) fn classes(a: &[RunResult], b: &[RunResult]) -> Option<[String; 2]> {
     let [one, other] = [a, b].map(least_believed);
     (one.class != other.class).then(|| [one, other].map(reason::verdict))
@@ -121,7 +121,7 @@ fn ended(runs: &[RunResult]) -> String {
     }
 }
 
-/// Further facts of hosts that differ, whatever they are.
+/// Returns all other facts in which the hosts differ.
 pub(super) fn of_hosts(a: &RunResult, b: &RunResult) -> Vec<Difference> {
     let (a, b) = (&a.host.more, &b.host.more);
     let names: BTreeSet<&String> = a.keys().chain(b.keys()).collect();

@@ -7,7 +7,7 @@ use super::{Change, Comparison, Figure};
 /// so in as many of all comparisons.
 const FALSE: f64 = 0.05;
 
-/// Figures that were looked at, and what came of it.
+/// Number of judged figures, and their verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Judged {
     /// Figures with an interval; one that only follows another is not counted.
@@ -45,14 +45,14 @@ pub fn mark<'a>(comparisons: impl IntoIterator<Item = &'a mut Comparison>) -> Ju
     }
 }
 
-/// Tells whether a figure is one of its own that can be judged.
+/// Returns whether a figure counts: it follows no other figure and has a verdict.
 fn counts(figure: &Figure) -> bool {
     let is_open = figure.a.at_least || figure.b.at_least || figure.unkept;
     figure.follows.is_none() && figure.chance.is_some() && !is_open
 }
 
 impl Judged {
-    /// A sentence for whoever counts; nothing where no figure has an interval.
+    /// Returns a sentence with the numbers; `None` if no figure has an interval.
     pub fn words(self) -> Option<String> {
         let Judged { figures, changed, not_told_apart } = self;
         let percent = FALSE * 100.0;
@@ -169,8 +169,8 @@ mod test {
         }
     }
 
-    /// Cells of two equal sides, one after the other or in rounds, on a host whose noise changes so
-    /// slowly that neighbouring runs have a correlation of 0.9.
+    /// Returns verdicts on cells of two equal sides, one after the other or in rounds, on a host
+    /// whose noise changes so slowly that consecutive runs have a correlation of 0.9.
     fn on_a_slow_host(rng: &mut block::Rng, cells: usize, runs: usize, rounds: bool) -> Judged {
         let mut normal = || {
             let (u, v) = (1.0 - rng.uniform(), rng.uniform());

@@ -1,5 +1,5 @@
-//! Options of two jobs, as their documents have them: whatever differs is told, so that an option
-//! that is made later cannot be forgotten.
+//! Options of two jobs, from their documents: all differences are reported, so later options are
+//! included.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Difference;
 
-/// What may differ between runs of the same job: names, the seed, volumes, which are compared by
-/// their kinds, and what only says how a result is shown.
+/// Options that may differ between runs of the same job: names, the seed, volumes (compared by
+/// kind) and options that only change the report.
 const LEFT_OUT: [&str; 6] = ["command", "name", "seed", "volumes", "reported", "figures"];
 /// The contents of files, which are too long to be shown.
 const LONG: &str = "files";

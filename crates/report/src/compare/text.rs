@@ -12,8 +12,8 @@ use crate::job;
 use crate::painted::{Painted, printable_of};
 use crate::style::Paint;
 
-/// A comparison for a terminal: first what forbids it, then the figures. `again` are the commands
-/// that repeat both sides [`ENOUGH`] times.
+/// Renders a comparison for a terminal: first reasons against it, then the figures. `again` are the
+/// commands that repeat both sides [`ENOUGH`] times.
 pub fn painted(
     comparison: &Comparison,
     run: &RunResult,
@@ -23,12 +23,12 @@ pub fn painted(
     let again = again.map(printable);
     let mut out = Vec::new();
     let (shown, run) = (shown(comparison), printable_of(run));
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&shown, &run, [&again[0], &again[1]], paint, &mut out);
     Painted::of(out)
 }
 
-/// A comparison whose texts do not steer a terminal.
+/// Returns a comparison whose texts have no control characters.
 pub(super) fn shown(comparison: &Comparison) -> Comparison {
     let plain = |text: &String| printable(text).into_owned();
     let difference =
@@ -139,7 +139,7 @@ pub(super) fn show(name: &str, sample: &Sample) -> String {
     if sample.at_least { format!("≥{text}") } else { text }
 }
 
-/// The verdict, and what a change would have to be to show.
+/// Returns the verdict and, without a change, the smallest detectable one.
 pub(super) fn words(figure: &Figure) -> String {
     let seen = figure.detectable.map(|share| format!("{:.1} %", share * 100.0));
     match (figure.verdict, seen) {
@@ -159,7 +159,7 @@ pub(super) fn words(figure: &Figure) -> String {
     }
 }
 
-/// Lines that say what the intervals rest on, or how to get some.
+/// Returns lines on the basis of the intervals, or on how to get intervals.
 fn rests_on(comparison: &Comparison, [a, b]: [&str; 2]) -> Vec<String> {
     let Some(figure) = comparison.figures.first() else {
         return vec!["nothing is known".to_owned()];

@@ -1,5 +1,5 @@
-//! Order of the runs of two sides, by when they began: what drifts meanwhile lies
-//! between sides that were measured one after the other, and not between rounds of both.
+//! Order of the runs of two sides, by start time: drift separates sides that were measured one
+//! after the other, but not rounds with both sides.
 
 use serde::Serialize;
 use stats::{Drift, Origin, RunResult};
@@ -14,7 +14,7 @@ pub enum Turns {
     Mixed,
     /// Blocks: a side was over before the other began.
     Apart,
-    /// Nothing drifts: they were simulated.
+    /// Simulated runs: no drift.
     Simulated,
     /// Unknown order.
     #[default]
@@ -42,7 +42,7 @@ impl Turns {
     }
 }
 
-/// The order of the runs, and what it says of noise.
+/// Returns the order of the runs, and its effect on noise.
 pub(super) fn of(a: &[RunResult], b: &[RunResult]) -> (Turns, Drift) {
     if a.iter().chain(b).all(|run| run.origin == Origin::Simulated) {
         return (Turns::Simulated, Drift::none());
@@ -121,7 +121,7 @@ mod test {
         assert_eq!(turns(&[0, 1, 2], &[3, 4, 5]), Turns::Apart);
         assert_eq!(turns(&[3, 4, 5], &[0, 1, 2]), Turns::Apart);
         assert_eq!(turns(&[0, 2, 4], &[1, 3, 5]), Turns::Rounds);
-        // A-B-B-A, and as a sweep that was taken up keeps them.
+        // A-B-B-A, and the order of a resumed sweep.
         assert_eq!(turns(&[0, 3, 4], &[1, 2, 5]), Turns::Rounds);
         assert_eq!(turns(&[4, 0, 3], &[2, 5, 1]), Turns::Rounds);
         assert_eq!(turns(&[0, 1, 5], &[2, 3, 4]), Turns::Mixed);

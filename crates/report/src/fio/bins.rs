@@ -1,12 +1,12 @@
-//! fio's histogram: exact below 128 ns, then 64 buckets for each power of two, each called by the
-//! latency in its middle. Ours has 128 of them, so each of fio's is two of ours.
+//! fio's histogram: exact below 128 ns, then 64 buckets for each power of two, named by the latency
+//! in their middle. Ours has 128 per power of two, so each fio bucket is two of ours.
 
 use stats::Buckets;
 
-/// Bits of a latency that fio keeps.
+/// Bits after the leading one that fio's histogram distinguishes.
 const BITS: u32 = 6;
 
-/// What was counted in each of fio's buckets, by the latency that fio calls it.
+/// Returns the count of each fio bucket, with the latency by which fio names the bucket.
 pub(crate) fn bins(buckets: &Buckets) -> Vec<(u64, u64)> {
     let mut bins: Vec<(u64, u64)> = Vec::new();
     for bucket in buckets.iter() {
@@ -55,7 +55,7 @@ pub(crate) fn percentiles(bins: &[(u64, u64)], percents: &[f64]) -> Vec<(f64, u6
     found
 }
 
-/// Standard deviation in nanoseconds around an exact mean, as far as the buckets tell.
+/// Returns the standard deviation in nanoseconds around an exact mean, estimated from the buckets.
 pub(super) fn deviation(bins: &[(u64, u64)], mean_ns: f64) -> f64 {
     let samples: u64 = bins.iter().map(|(_, count)| count).sum();
     if samples < 2 {
@@ -96,7 +96,7 @@ mod test {
         let percentiles = percentiles(&bins, &[0.1, 50.0, 100.0]);
         let [_, (50.0, median), (100.0, _)] = percentiles[..] else { panic!("{percentiles:?}") };
         assert!(median.abs_diff(5000) < 80, "{median}");
-        // Of 0 to 9999: √((10000² − 1) / 12).
+        // Deviation of 0 to 9999: √((10000² − 1) / 12).
         assert!((deviation(&bins, 4999.5) - 2886.75).abs() < 10.0);
     }
 }

@@ -1,4 +1,4 @@
-//! What was done in each direction, and in all together where a job wants that.
+//! Figures of each direction, and of all directions together if the job requests them.
 
 use stats::{Rates, Second};
 
@@ -7,16 +7,16 @@ use super::figures::Figures;
 use super::{bins, options};
 use crate::group::{Group, Part};
 
-/// What is shown of every latency.
+/// Selection of the figures shown for every latency.
 struct Shown<'a> {
     figures: &'a Figures,
     /// Histograms too.
     plus: bool,
 }
 
-/// The directions of a group; `all` is what they are together. As with fio, flushes are in none of
-/// them, and are not shown where only all together is. `seconds` are those of the run, where the
-/// group is all of it; otherwise its workers' own count.
+/// Returns the directions of a group; `all` is their sum. As in fio, no direction includes flushes,
+/// and flushes are not shown with `all` only. `seconds` are those of the run, if the group is all
+/// of the run; otherwise empty, and the workers' rates count.
 pub(super) fn directions(
     group: &Group<'_>,
     all: &Part,

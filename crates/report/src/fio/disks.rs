@@ -1,4 +1,4 @@
-//! What the block devices below the volumes did, in all steps together.
+//! Activity of the block devices under the volumes, summed over all steps.
 
 use std::collections::BTreeMap;
 

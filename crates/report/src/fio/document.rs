@@ -71,7 +71,7 @@ pub(super) struct Job {
     pub latency_ns: Object<&'static str, f64>,
     pub latency_us: Object<&'static str, f64>,
     pub latency_ms: Object<&'static str, f64>,
-    /// With `first_error`, of jobs that go on after errors and had some.
+    /// With `first_error`, for jobs that continue after errors and had some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_err: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,8 +88,8 @@ pub(super) struct Job {
     pub drumfire: Option<Trust>,
 }
 
-/// What fio has no names for: how far to believe a job's figures. Readers of fio's documents pass
-/// it over.
+/// Credibility of a job's figures: an object that fio does not write. Readers of fio's documents
+/// ignore it.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Trust {
     /// How the figures came about: measured, emulated or simulated.
@@ -97,12 +97,12 @@ pub(super) struct Trust {
     pub class: &'static str,
     /// The class with the reason that matters most.
     pub reason: String,
-    /// What each honesty check came to.
+    /// Verdict of each honesty check.
     pub checks: Object<String, &'static str>,
-    /// Why it is not the whole run.
+    /// Reason why the result does not cover the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
-    /// I/Os of the job that had no answer. Latencies have them with their age.
+    /// Unanswered I/Os of the job. Latencies include them with their age.
     pub waiting_ios: u64,
     /// From where latencies are lower bounds therefore.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub(super) struct Trust {
     pub reconnects: u64,
 }
 
-/// Without `mixed` alone, each by itself; flushes go with them.
+/// Directions separately, with flushes, unless only `mixed` is shown.
 #[derive(serde::Serialize)]
 pub(super) struct Directions {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,30 +1,30 @@
-//! Which figures a job of fio wants to see, by the document of the job.
+//! Figures that a fio job requests, according to the job's document.
 
 use serde_json::Value;
 
-/// Percentiles that fio shows unless told otherwise.
+/// Percentiles that fio shows by default.
 const PERCENTILES: [f64; 17] = [
     1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95,
     99.99,
 ];
 
-/// What is shown of a group.
+/// Figures shown of a group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Figures {
-    /// Which percentiles, in rising order.
+    /// Percentiles, in ascending order.
     pub percentiles: Vec<f64>,
     /// `clat_ns` has them, and the histogram.
     pub of_completion: bool,
     /// `lat_ns` has them.
     pub of_whole: bool,
-    /// Reads, writes and trims are shown by themselves.
+    /// Reads, writes and trims are shown separately.
     pub apart: bool,
-    /// What they are together is shown.
+    /// All directions are shown as one.
     pub mixed: bool,
 }
 
 impl Figures {
-    /// As the job says; as fio does by default where it says nothing.
+    /// Returns the figures that the job requests; fio's defaults for missing words.
     pub fn of(words: &Value) -> Figures {
         let listed = words.get("percentiles").and_then(Value::as_array);
         let listed: Vec<f64> = listed.into_iter().flatten().filter_map(Value::as_f64).collect();

@@ -1,5 +1,5 @@
-//! The log of histograms that `fio` writes with `write_hist_log`: a line for each direction and
-//! window with what was counted in each of fio's buckets.
+//! The histogram log that `fio` writes with `write_hist_log`: a line for each direction and window
+//! with the count of each fio bucket.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -23,7 +23,7 @@ pub struct HistogramLog {
     open: [Counted; 3],
 }
 
-/// What was counted, by the number of the bucket; and the length of the last I/O.
+/// Counts by bucket number, and the size of the last I/O.
 #[derive(Debug, Default)]
 struct Counted {
     counts: BTreeMap<usize, u64>,

@@ -11,14 +11,14 @@ use std::fmt::Write;
 use block::{Nanos, Op};
 use stats::Record;
 
-/// What the lines of a job's logs are.
+/// Format of a job's log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Form {
-    /// What a line stands for; each I/O has one of its own if it is nothing.
+    /// Averaging window of a line; 0 for a line per I/O.
     pub window: Nanos,
-    /// There is a column for the place of an I/O.
+    /// Lines have a column with the offset of the I/O.
     pub offsets: bool,
-    /// Of the latencies of a window the longest is said, not the mean.
+    /// Lines report the maximum latency of a window instead of the mean.
     pub longest: bool,
 }
 
@@ -32,12 +32,12 @@ pub struct Logs {
     pub iops: String,
     /// Latencies in nanoseconds.
     pub latency: String,
-    /// The window that has ended and may still get a short rest behind it, and the open one.
+    /// The previous window, which a short last one may still join, and the open one.
     ended: Option<Window>,
     open: Window,
 }
 
-/// What was done in a window, by its number.
+/// Sums of a window, with its number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     number: u64,
@@ -82,7 +82,7 @@ impl Logs {
             self.write_ended();
             self.ended = Some(ended);
         }
-        // The job may end before the middle of this window: what is in it is then not worth a line.
+        // The job may end before the middle of this window, which then has no line.
         if record.at.0 % window >= window / 2 {
             self.write_ended();
         }
@@ -107,7 +107,7 @@ impl Logs {
             return self.write(&open, begin + rest, rest);
         }
         let mut last = open;
-        // What is left joins the window before it.
+        // The remainder joins the window before it.
         if let Some(ended) = self.ended.take() {
             match ended.number + 1 == open.number {
                 true => ended.sums.iter().zip(&mut last.sums).for_each(|(sum, to)| to.join(sum)),
@@ -150,7 +150,7 @@ impl Logs {
     fn single(&mut self, record: &Record, direction: usize) {
         let Record { at, latency: Nanos(ns), offset, len, .. } = *record;
         let ms = at.0 / 1_000_000;
-        // By fio's own arithmetic, whatever unit that is.
+        // fio's formula, whatever the unit of its result.
         let bandwidth = (u64::from(len) * 1_000_000).checked_div(ns).unwrap_or(0);
         for (log, value) in
             [(&mut self.bandwidth, bandwidth), (&mut self.iops, 1), (&mut self.latency, ns)]

@@ -1,9 +1,9 @@
-//! The document that `fio --output-format=json` prints, of a result of ours: names, order, types
-//! and buckets are fio's, so that programs that read fio's results read these too.
+//! The document of `fio --output-format=json` for a result: names, order, types and buckets are
+//! fio's, so that programs that read fio's results read this, too.
 //!
-//! What is not measured is 0, as it is with fio where a clock was switched off: submission
-//! latencies (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`,
-//! `iodepth_complete`). Of an open loop the latencies count from the planned start.
+//! Values that are not measured are 0, as in fio with a disabled clock: submission latencies
+//! (`slat_ns`, with N 0), and how I/Os were batched (`iodepth_submit`, `iodepth_complete`).
+//! Latencies of an open loop count from the planned start.
 
 pub(crate) mod bins;
 mod directions;
@@ -39,10 +39,10 @@ use crate::json::as_pretty;
 use crate::painted::{Painted, printable_of};
 use crate::reason;
 
-/// The version whose document this is.
+/// fio version whose document this is.
 const VERSION: &str = "fio-3.33";
 
-/// What a document says beside the figures.
+/// Optional parts of a document.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Include {
     /// The histograms, as `json+` has them.
@@ -51,12 +51,12 @@ pub struct Include {
     pub trust: bool,
 }
 
-/// Writes the document of a run, a result for each of its steps. A step is a group of fio's, or
-/// several: what waited for all before it.
+/// Writes the document of a run, a result for each of its steps. A step is one or more fio groups,
+/// with the jobs that waited for all earlier ones.
 pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
     let mut jobs = each_job(steps, include, |job, _| job);
-    // As with fio, from the beginning of the whole run to its end, whichever job it is.
+    // As in fio, from the start of the whole run to its end, for each job.
     let took_s = steps.iter().map(|step| step.totals.seconds + step.job.ramp_seconds).sum::<f64>();
     jobs.iter_mut().for_each(|job| job.elapsed = took_s.ceil() as u64);
     let (timestamp_ms, time) = ended(last);
@@ -77,7 +77,7 @@ pub fn write(steps: &[RunResult], include: Include, out: &mut impl Write) -> io:
 pub fn normal(steps: &[RunResult]) -> Painted {
     let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write_normal(&steps, &mut out);
     Painted::of(out)
 }
@@ -86,12 +86,12 @@ pub fn normal(steps: &[RunResult]) -> Painted {
 pub fn terse(steps: &[RunResult], version: u32) -> Painted {
     let steps: Vec<RunResult> = steps.iter().map(printable_of).collect();
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write_terse(&steps, version, &mut out);
     Painted::of(out)
 }
 
-/// What `of` makes of each job of a run, a result for each of its steps, and of the job's group.
+/// Maps each job of a run and its group with `of`; the run has a result for each step.
 fn each_job<T>(steps: &[RunResult], include: Include, of: impl Fn(Job, &Group<'_>) -> T) -> Vec<T> {
     let mut made = Vec::new();
     let mut id = 0;
@@ -188,7 +188,7 @@ fn job(result: &RunResult, group: &Group<'_>, id: u32, alone: bool, include: Inc
     }
 }
 
-/// How far to believe the figures of a group: those of the run, and what of its own was lost.
+/// Returns the run's credibility, with the group's unanswered I/Os and lost connections.
 fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
     let verdicts = reason::verdicts(result).into_iter();
     let workers = || group.workers.iter();
@@ -208,8 +208,8 @@ fn trust(result: &RunResult, group: &Group<'_>) -> Trust {
 /// The errno with which fio ends a job that finds other data than were written.
 const EILSEQ: u32 = 84;
 
-/// The errno with which a job ends: that of what it did not keep, of other data than were written,
-/// or of the first I/O that failed.
+/// Returns the errno with which a job ends: that of a missed demand, EILSEQ for a miscompare, or
+/// that of the first failed I/O.
 fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
     let missed = group.workers.iter().find_map(|worker| worker.missed.as_ref());
     let differs = || differs(result, group).then_some(EILSEQ);
@@ -219,8 +219,8 @@ fn error(result: &RunResult, group: &Group<'_>) -> Option<u32> {
     missed.map(|missed| missed.errno).or_else(differs).or_else(first)
 }
 
-/// Whether the group found other data than were written: where the result says which worker did,
-/// it is one of its own, and otherwise any group that compares.
+/// Returns whether the group had a miscompare. If the result names a worker, it must be one of the
+/// group; otherwise any group that verifies counts.
 fn differs(result: &RunResult, group: &Group<'_>) -> bool {
     let failed =
         |check: &stats::Check| check.code == "H05" && check.verdict == stats::Verdict::Fail;
@@ -237,8 +237,8 @@ fn differs(result: &RunResult, group: &Group<'_>) -> bool {
     }
 }
 
-/// The errno of what failed first; that of a medium where no system call said one, as the kernel
-/// has it for devices on networks.
+/// Returns the errno of the first failure; if no system call returned one, ENOSPC or EIO, as the
+/// kernel does for network block devices.
 fn first_error(result: &RunResult, group: &Group<'_>) -> u32 {
     const EIO: u32 = 5;
     const ENOSPC: u32 = 28;
@@ -255,8 +255,9 @@ const NANOS: [&str; 10] = ["2", "4", "10", "20", "50", "100", "250", "500", "750
 const MICROS: [&str; 10] = NANOS;
 const MILLIS: [&str; 11] = ["2", "4", "10", "20", "50", "100", "250", "500", "750", "1000", "2000"];
 
-/// Share of I/Os below each edge and not below the one before it, in percent. The first edge of
-/// each unit begins at one of the unit; nanoseconds begin at 0. `beyond` is what lies above all.
+/// Returns the share of I/Os below each edge and not below the previous one, in percent. The first
+/// edge of each unit begins at one of the unit; nanoseconds begin at 0. `beyond` is the share above
+/// all edges.
 fn shares(
     part: &Part,
     edges: &[&'static str],
@@ -291,7 +292,7 @@ fn zeroes(keys: &[&'static str]) -> Object<&'static str, f64> {
     Object(keys.iter().map(|key| (*key, 0.0)).collect())
 }
 
-/// fio's way to set JSON: a blank before each colon, six places behind each point.
+/// fio's JSON format: a blank before each colon, six decimal places.
 #[derive(Default)]
 struct AsFio(PrettyFormatter<'static>);
 
@@ -390,8 +391,8 @@ mod test {
         assert_eq!((keys(&both), &both["mixed"]), ([true; 5], mixed));
     }
 
-    /// As with fio, a job without options of its own shows none, and one whose options have no
-    /// values shows that.
+    /// As in fio, a job without options shows none, and a job whose options have no values shows an
+    /// empty object.
     #[test]
     fn options_are_those_of_the_file() {
         let of = |own: Value| {
@@ -461,7 +462,7 @@ mod test {
         assert_eq!(errors(&result), [Some(5), Some(5), Some(3)]);
         result.failures[0].status = Some("ENOSPC (28): No space left on device".into());
         assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);
-        // The same, told by a target.
+        // Same error, reported by a target.
         result.failures[0].status = Some("capacity exceeded (SCT 0h, SC 81h)".into());
         result.failures[0].fault = "no space left".into();
         assert_eq!(errors(&result), [Some(28), Some(28), Some(3)]);

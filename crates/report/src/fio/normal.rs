@@ -1,4 +1,4 @@
-//! What fio prints for people, line by line as its version 3.33 does: programs read that, too.
+//! fio's normal output, line by line as in version 3.33, because programs parse it.
 
 use std::io::{self, Write};
 
@@ -15,8 +15,8 @@ struct Shown {
     options: Vec<(&'static str, String)>,
 }
 
-/// Writes the text of a run, a result for each of its steps, and below it the class of the result
-/// with what speaks against it.
+/// Writes the text of a run, a result for each of its steps, and then the class of the result with
+/// the reasons against it.
 pub fn write_normal(steps: &[RunResult], out: &mut impl Write) -> io::Result<()> {
     let Some(last) = steps.last() else { return Ok(()) };
     let shown = each_job(steps, Include::default(), |job, group| {
@@ -110,7 +110,7 @@ fn one(job: &Job, jobs: usize, time: &str, out: &mut impl Write) -> io::Result<(
     )
 }
 
-/// What was done in each direction, with its word.
+/// Returns the figures of each direction, with fio's word for the direction.
 fn directions(job: &Job) -> impl Iterator<Item = (&'static str, &Direction)> {
     let all = &job.directions;
     let words =
@@ -219,7 +219,7 @@ fn latencies(
     Ok(())
 }
 
-/// What the jobs of a group did together.
+/// Writes the sums over the jobs of a group.
 fn together(id: u32, jobs: &[&Job], out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\nRun status group {id} (all jobs):")?;
     for (word, name) in [("read", "READ"), ("write", "WRITE"), ("trim", "TRIM"), ("mixed", "MIXED")]
@@ -265,7 +265,7 @@ fn disk_stats(disks: &[Disk], out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What fio does not say: how far to believe it.
+/// Writes the honesty checks, which fio does not have.
 fn class(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     let origin = result.origin.with(result.kind);
     writeln!(out, "\nHonesty checks: {} ({origin})", result.class.word())?;

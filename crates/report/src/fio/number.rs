@@ -23,7 +23,7 @@ pub(super) fn short(number: u64, digits: usize, binary: bool, unit: &str) -> Str
     let part = format!("{:.decimals$}", rest as f64 / thousand as f64);
     match part.strip_prefix("0.") {
         Some(digits) => format!("{whole}.{digits}{prefix}{unit}"),
-        // It was rounded up to one.
+        // The fraction was rounded up to one.
         None => format!("{}.{}{prefix}{unit}", whole + 1, "0".repeat(decimals)),
     }
 }
@@ -34,7 +34,7 @@ mod test {
 
     #[test]
     fn numbers_look_like_fios() {
-        // Of lines that fio 3.33 printed.
+        // From lines that fio 3.33 printed.
         for (number, binary, unit, printed) in [
             (256_000, false, "", "256k"),
             (20_613, false, "", "20.6k"),

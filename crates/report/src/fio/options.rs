@@ -1,4 +1,4 @@
-//! The job's settings in fio's words, as far as a reader wants them: what, how large, how deep.
+//! The job's settings as fio options: access pattern, block size, depth.
 
 use serde_json::Value;
 use stats::RunResult;
@@ -24,14 +24,14 @@ pub(super) fn written(options: Option<&Value>) -> Vec<(String, String)> {
     all.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-/// Whether a job of fio goes on after errors.
+/// Returns whether a fio job continues after errors.
 pub(super) fn goes_on(result: &RunResult, group: &Group<'_>) -> bool {
     let own = written(group.figures.get("options"));
     let all = written(result.spec.get("options"));
     own.iter().chain(&all).any(|(name, value)| name == "continue_on_error" && value != "none")
 }
 
-/// What our own job says, in fio's words.
+/// Returns the options of a native job in fio's words.
 pub(super) fn made_of(group: &Group<'_>) -> Vec<(&'static str, String)> {
     let mut options = vec![("name", group.name.clone())];
     let lines = lines(group.workload);
@@ -67,12 +67,12 @@ pub(super) fn made_of(group: &Group<'_>) -> Vec<(&'static str, String)> {
     {
         options.push(("filename", path(volume).replace(':', "\\:")));
     }
-    // Tools that draw want it always.
+    // Tools that draw charts always need this option.
     options.push(("numjobs", group.per_volume.to_string()));
     options
 }
 
-/// The path of a file, which is what fio calls it by; any other volume by its own name.
+/// Returns the path of a file, which is its name in fio; for other volumes, their name.
 fn path(volume: &str) -> &str {
     let file = volume.strip_prefix("file:");
     file.map_or(volume, |file| file.split_once('?').map_or(file, |(path, _)| path))
@@ -84,8 +84,8 @@ pub(super) fn depth(group: &Group<'_>) -> u32 {
     depth.and_then(|depth| u32::try_from(depth).ok()).unwrap_or(1)
 }
 
-/// What latencies are searched for: the depth that was found or tried last, the target in
-/// nanoseconds, the share in percent, and the window in microseconds.
+/// Returns the settings of a latency-target search: the depth that was found or tried last, the
+/// target in nanoseconds, the share in percent, and the window in microseconds.
 pub(super) fn search(group: &Group<'_>) -> (u32, u64, f64, u64) {
     let found = group.workers.iter().filter_map(|worker| worker.searched);
     let depth = found.map(|searched| searched.depth).max().unwrap_or_else(|| depth(group));
@@ -95,7 +95,8 @@ pub(super) fn search(group: &Group<'_>) -> (u32, u64, f64, u64) {
     (depth, target_ns, number(search, "percent", 100.0), whole("window_us"))
 }
 
-/// Whether the group trims: what is neither read nor written are trims then, not flushes.
+/// Returns whether the group trims: other operations than reads and writes are then trims, not
+/// flushes.
 pub(crate) fn trims(workload: &Value) -> bool {
     trims_first(workload) || lines(workload).iter().any(trims_some)
 }
@@ -104,7 +105,7 @@ fn trims_some(line: &Value) -> bool {
     number(line, "trim_percent", 0.0) > 0.0
 }
 
-/// Whether each write comes behind a trim of its place.
+/// Returns whether each write follows a trim of the same range.
 fn trims_first(workload: &Value) -> bool {
     workload.pointer("/access/trims_first").and_then(Value::as_bool).unwrap_or(false)
 }

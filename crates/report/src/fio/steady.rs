@@ -1,17 +1,17 @@
-//! Whether a job that was to end when it is steady became so, as fio's document says it.
+//! Whether a job with a steady-state end reached it, in the words of fio's document.
 
 use serde_json::Value;
 use stats::{RunResult, Second};
 
-/// The values of the last so many seconds, and what they came to.
+/// Values of the last `duration` seconds, and their verdict.
 #[derive(serde::Serialize)]
 pub(super) struct SteadyState {
-    /// What was asked for.
+    /// Requested criterion and limit.
     pub ss: String,
-    /// Seconds that are looked at together.
+    /// Seconds that are judged together.
     pub duration: u64,
     pub attained: u8,
-    /// How far they are off, in percent of their mean or absolute.
+    /// Deviation or slope, in percent of the mean or absolute.
     pub criterion: String,
     pub max_deviation: f64,
     pub slope: f64,
@@ -26,8 +26,8 @@ pub(super) struct Data {
     pub bw: Vec<u64>,
 }
 
-/// What its step says, `None` if it ends by its time alone. Jobs that run together are steady
-/// together, so the seconds are those of all of them.
+/// Returns the step's steady state; `None` if the step has none. Jobs that run together are judged
+/// together, so the seconds are the sums over all of them.
 pub(super) fn steady_state(result: &RunResult) -> Option<SteadyState> {
     let asked = result.spec.pointer("/steps/0/steady").filter(|steady| steady.is_object())?;
     let number = |key: &str| asked.get(key).and_then(Value::as_f64).unwrap_or(0.0);
@@ -76,7 +76,7 @@ fn deviation(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - mean(values)).abs()).fold(0.0, f64::max)
 }
 
-/// Of the line of least squares, per second.
+/// Returns the slope of the least-squares line, per second.
 fn slope(values: &[f64]) -> f64 {
     let middle = (values.len().max(1) - 1) as f64 / 2.0;
     let from_middle = (0..values.len()).map(|index| index as f64 - middle);

@@ -1,4 +1,4 @@
-//! fio's terse form: a line of semicolons for each job, in its versions 3 to 5.
+//! fio's terse format: a line of semicolons for each job, in its versions 3 to 5.
 
 use std::io::{self, Write};
 
@@ -59,7 +59,8 @@ fn line(job: &Job, wanted: &[String], disks: &[Disk], version: u32) -> Vec<Strin
     fields
 }
 
-/// `wanted` are the percentiles of the job, none if it shows none.
+/// Appends the fields of a direction. `wanted` are the percentiles of the job, empty if it shows
+/// none.
 fn direction(of: &Direction, wanted: &[String], version: u32, fields: &mut Vec<String>) {
     let Direction { io_kbytes, bw, runtime, .. } = of;
     fields.push(format!("{io_kbytes};{bw};{};{runtime}", of.iops as u64));
@@ -68,7 +69,7 @@ fn direction(of: &Direction, wanted: &[String], version: u32, fields: &mut Vec<S
     let listed = of.lat_ns.percentile.as_ref().or(of.clat_ns.percentile.as_ref());
     let listed = listed.map_or(&[][..], |list| &list.0);
     fields.extend(listed.iter().map(|(percent, ns)| format!("{percent}%={}", ns / 1000)));
-    // As with fio, a direction without I/Os names those that it would have.
+    // As in fio, a direction without I/Os lists its percentiles as 0.
     let wanted = if listed.is_empty() { wanted } else { &[] };
     fields.extend(wanted.iter().map(|percent| format!("{percent}%=0")));
     fields.extend((listed.len() + wanted.len()..PERCENTILES).map(|_| "0%=0".to_owned()));
@@ -104,7 +105,7 @@ mod test {
     fn fields_stand_where_fio_has_them() {
         let line = fields(3);
         assert_eq!(&line[..2], ["3", "fio-3.33"]);
-        // Of reads and writes: KiB, KiB/s, I/Os per second, milliseconds.
+        // Reads and writes: KiB, KiB/s, I/Os per second, milliseconds.
         assert_eq!(&line[5..9], ["8000", "4000", "1000", "2000"]);
         assert_eq!(&line[13..15], ["100", "100"], "least and longest in microseconds");
         assert_eq!(line[17..37].iter().filter(|field| field.contains("%=")).count(), PERCENTILES);

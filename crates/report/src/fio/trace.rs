@@ -1,8 +1,8 @@
 //! The trace that `fio` writes with `write_iolog`, which programs replay: every I/O of a job in the
-//! order in which they began.
+//! order of start times.
 //!
-//! The third version of the form, that of `fio-3.33`: microseconds since the job began, the file,
-//! what is done, and where.
+//! The format is version 3, that of `fio-3.33`: microseconds since the job's start, the file, the
+//! operation, offset and length.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use block::{Nanos, Op};
 use stats::Record;
 
-/// What a worker drives.
+/// Files that a worker drives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Driven {
     /// Names of its files.
@@ -63,7 +63,7 @@ impl Trace {
             Op::Write | Op::WriteZeroes => "write",
             Op::Trim => "trim",
             Op::Flush => {
-                // One of ours is of all files that were written.
+                // Our flush covers all written files.
                 for name in &driven.names {
                     let _ = writeln!(self.text, "{us} {name} sync 0 0");
                 }
@@ -82,7 +82,7 @@ impl Trace {
 }
 
 impl Driven {
-    /// The file behind a place, and the place in it.
+    /// Returns the file at an offset, and the offset in that file.
     fn place(&self, offset: u64) -> Option<(&str, u64)> {
         let count = self.names.len() as u64;
         let Some(stripe) = offset.checked_div(self.stripe_bytes).filter(|_| count > 0) else {

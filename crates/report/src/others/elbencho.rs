@@ -1,6 +1,6 @@
-//! What elbencho prints with `--lat --lathisto --latpercent`: a histogram for each phase, four
-//! buckets for each power of two microseconds, each called by its end. Its CSV and JSON files have
-//! no histograms.
+//! Output of elbencho with `--lat --lathisto --latpercent`: a histogram for each phase, with four
+//! buckets for each power of two microseconds, named by their upper ends. Its CSV and JSON files
+//! have no histograms.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub fn is_elbencho(text: &[u8]) -> bool {
         && head.windows(11).any(|at| at == b"RESULT TYPE")
 }
 
-/// What is known of a kind of operation in the phase so far.
+/// Figures of the current phase so far, by kind of operation.
 #[derive(Default)]
 struct Phase {
     name: String,
@@ -34,7 +34,7 @@ struct Phase {
 ///
 /// # Errors
 ///
-/// What has no histograms, or what none of that program's is.
+/// The file has no histograms, or none that elbencho could have written.
 pub fn read(file: &str, text: &[u8]) -> Result<Vec<Entry>, String> {
     let text = String::from_utf8_lossy(text);
     let mut entries = Vec::new();
@@ -88,7 +88,7 @@ fn entry(
         name: format!("{file} {}", phase.name),
         direction,
         field: "IO latency",
-        // Its own ends are rounded to be read by people.
+        // elbencho's minimum and maximum are rounded for people.
         min_ns: bins.keys().next().copied().unwrap_or_default(),
         max_ns: bins.keys().next_back().copied().unwrap_or_default(),
         mean_ns: sum / samples.max(1.0),

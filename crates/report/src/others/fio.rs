@@ -74,7 +74,7 @@ pub fn is_fio(text: &[u8]) -> bool {
 ///
 /// # Errors
 ///
-/// What is no result of fio, or has no histograms.
+/// The file is not a result of fio, or has no histograms.
 pub fn read(file: &str, text: &[u8]) -> Result<Vec<Entry>, String> {
     let start = text.iter().position(|byte| *byte == b'{');
     let text = start.map_or(&[][..], |start| &text[start..]);

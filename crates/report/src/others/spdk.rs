@@ -1,6 +1,6 @@
-//! What `spdk_nvme_perf -LL` prints: a histogram for each namespace and core, in ranges of
-//! microseconds that depend on the rate of the host's clock. A range is called by its end, as in
-//! the percentiles of that program.
+//! Output of `spdk_nvme_perf -LL`: a histogram for each namespace and core, in ranges of
+//! microseconds that depend on the rate of the host's clock. A range is named by its upper end, as
+//! in the percentiles of that program.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ struct Lists {
     rows: Vec<[f64; 4]>,
 }
 
-/// Where a line is.
+/// Part of the output that a line is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Elsewhere,
@@ -51,7 +51,7 @@ enum Place {
 ///
 /// # Errors
 ///
-/// What has no histograms, or what none of that program's is.
+/// The file has no histograms, or none that `spdk_nvme_perf` could have written.
 pub fn read(file: &str, text: &[u8]) -> Result<Vec<Entry>, String> {
     let text = String::from_utf8_lossy(text);
     let mut lists = Lists::default();
@@ -118,7 +118,7 @@ impl Lists {
     }
 
     fn entries(self, file: &str) -> Result<Vec<Entry>, String> {
-        // Both lists have the order of the table, which leaves out those without I/Os.
+        // Both lists are in the order of the table, which omits entries without I/Os.
         let of_table = self.rows.len() == self.names.len();
         let summaries = self.percentiles.len() == self.names.len();
         let each = self.names.into_iter().zip(self.bins).zip(self.begins).enumerate();
@@ -178,7 +178,7 @@ fn percentile(line: &str) -> Option<(f64, f64)> {
     Some((percent.trim().parse().ok()?, us.trim().strip_suffix("us")?.trim().parse().ok()?))
 }
 
-/// A row of the table behind its name: IOPS, MiB/s, average, minimum, maximum. Sums are no rows.
+/// Returns the figures of a table row: IOPS, MiB/s, average, minimum, maximum. Sums are no rows.
 fn row(line: &str) -> Option<[f64; 4]> {
     let (name, figures) = line.rsplit_once(':')?;
     if name.trim() == "Total" {

@@ -5,7 +5,7 @@ use super::*;
 use crate::fio;
 use crate::generated;
 
-/// What fio prints of one job in client mode, from a histogram of ours.
+/// Returns fio's output for one job in client mode, from a histogram of ours.
 fn job(name: &str, host: Option<&str>, latencies: &Latencies) -> Value {
     let bins = fio::bins::bins(&Buckets::of(latencies));
     let percents = [50.0, 99.0, 99.9];
@@ -72,7 +72,7 @@ fn sections_of_servers_merge_to_what_one_histogram_says() {
     assert!(shown.as_str().contains("tool's own sum"), "{}", shown.as_str());
 }
 
-/// Documents of ours in fio's form are read, too, and several files.
+/// Our documents in fio's format are read, too, and several files.
 #[test]
 fn our_own_form_of_fio_is_read() {
     let mut entries = Vec::new();

@@ -1,5 +1,5 @@
-//! The same page in Markdown, for reviews and the summaries of build servers: charts are tables of
-//! a few of their points.
+//! A page in Markdown, for reviews and the summaries of build servers: charts are tables of a few
+//! of their points.
 
 use std::fmt::Write as _;
 
@@ -117,7 +117,7 @@ fn plain(text: &str) -> String {
     out
 }
 
-/// What is typed, within a line.
+/// Returns inline code.
 fn code(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let ticks = "`".repeat(longest_run(&text) + 1);

@@ -232,7 +232,7 @@ mod test {
             let (svg, html) = (page.svg(None).unwrap(), page.html());
             well_formed(&svg);
             assert!(page.charts().contains(&"rate-over-time".to_owned()));
-            // Every line of every chart is drawn as it is at that width of the page.
+            // Every line of every chart is identical to that on the page at the same width.
             let lines = svg.lines().filter(|line| line.contains("data-series"));
             assert!(lines.clone().count() >= 3);
             assert!(lines.into_iter().all(|line| html.contains(line)), "{svg}");

@@ -1,4 +1,4 @@
-//! Charts of a run: over time, over percentiles, over processors.
+//! Charts of a run: over time, over percentiles, over CPUs.
 
 use stats::{Processor, RunResult, Second, Span};
 
@@ -129,7 +129,7 @@ pub(super) fn distribution(result: &RunResult) -> Option<Section> {
     Some(section("distribution of latencies", vec![Content::Plot(plot)]))
 }
 
-/// What each logical processor did.
+/// Returns the chart of each logical CPU's time.
 pub(super) fn processors(result: &RunResult) -> Option<Section> {
     if result.processors.is_empty() {
         return None;
@@ -173,7 +173,7 @@ pub(super) fn processors(result: &RunResult) -> Option<Section> {
     Some(section("processors", content))
 }
 
-/// What is known to have stood in the way, by evidence that the result holds.
+/// Returns the known bottlenecks, with evidence from the result.
 pub(super) fn limits(result: &RunResult) -> Option<Section> {
     let mut found = Vec::new();
     let busy = |of: &Processor| {

@@ -1,4 +1,4 @@
-//! A comparison as a page: both sides beside each other, then the same charts laid over each other.
+//! A comparison as a page: both sides next to each other, then the same charts overlaid.
 
 use stats::{Bound, RunResult};
 
@@ -27,7 +27,7 @@ pub struct Around<'a> {
     pub bounds: &'a [Bound],
 }
 
-/// One comparison or several, each with a run of each side, and what stands around them.
+/// Returns the page of one or more comparisons, each with a run of each side, and their context.
 pub fn comparison(found: &[(&Comparison, &RunResult, &RunResult)], around: &Around<'_>) -> Page {
     let Around { names, figures, alone, journals, bounds } = *around;
     let many = found.len() > 1;

@@ -1,4 +1,4 @@
-//! Scenarios as a page: what was published, what a model says, what a live run did.
+//! Scenarios as a page: published, modelled and live figures.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -9,12 +9,12 @@ use crate::bounds;
 use crate::figure;
 use crate::page::{Content, Page, Section, Table};
 
-/// What `drumfire scenario run --json` prints.
+/// Document of `drumfire scenario run --json`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub struct Scenarios {
     /// In their order.
     pub scenarios: Vec<Scenario>,
-    /// What bounds of their figures came to.
+    /// Verdicts on bounds of the scenarios' figures.
     #[serde(default)]
     pub bounds: Vec<Bound>,
 }
@@ -23,13 +23,13 @@ pub struct Scenarios {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Scenario {
-    /// As `intel-28-ssd`.
+    /// Name, as `intel-28-ssd`.
     pub name: String,
-    /// What it is, in a sentence.
+    /// Description, in a sentence.
     pub about: String,
-    /// Its figures.
+    /// Figures.
     pub rows: Vec<Figure>,
-    /// Which live steps were done by earlier runs, in words.
+    /// Live steps that earlier runs did, in words.
     pub earlier: Vec<String>,
 }
 
@@ -37,34 +37,34 @@ pub struct Scenario {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Figure {
-    /// As `24-drives-iops`.
+    /// Identifier, as `24-drives-iops`.
     pub id: String,
-    /// What it is, in words.
+    /// Meaning, in words.
     pub what: String,
-    /// As published: a number, or words where it is none.
+    /// Published figure: a number, or words if it is none.
     pub published: Value,
     /// The figure that follows from the document's others, where it has none itself.
     pub derived: Value,
-    /// As the model says.
+    /// Figure of the model.
     pub modelled: Value,
-    /// As a live run said on this machine, scaled to it.
+    /// Figure of a live run on this machine, scaled to the published one.
     pub live: Value,
-    /// How that came about: measured, emulated.
+    /// Origin of the live figure: measured, emulated.
     pub live_origin: Option<String>,
-    /// What it is held against the published figure with.
+    /// Factor of the live figure for the comparison with the published one.
     pub live_scale: Option<f64>,
-    /// `iops`, `ns`, `B/s`, `percent`; anything else stands behind the number.
+    /// `iops`, `ns`, `B/s`, `percent`; any other unit follows the number.
     pub unit: String,
-    /// Of the model against the published figure.
+    /// Error of the model relative to the published figure, in percent.
     pub error_percent: Option<f64>,
-    /// Why it differs, and what limited the live run.
+    /// Reason for the difference, and the live run's bottleneck.
     pub reason: String,
 }
 
 /// Differences beyond this need a reason, in percent.
 const NEEDS_REASON: f64 = 5.0;
 
-/// The page of what a scenario came to. `text` is the document.
+/// Returns the page of a scenario's results. `text` is the document.
 pub fn scenarios(found: &Scenarios, text: &str) -> Page {
     let rows = || found.scenarios.iter().flat_map(|scenario| &scenario.rows);
     let errors = || rows().filter_map(|row| row.error_percent).filter(|e| e.is_finite());

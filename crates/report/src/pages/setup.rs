@@ -1,4 +1,4 @@
-//! What was set up: job, host, versions, and the command that repeats it.
+//! Setup of a run: job, host, versions, and the command that repeats it.
 
 use serde_json::Value;
 use stats::RunResult;
@@ -34,7 +34,7 @@ fn version(tool: &stats::Tool) -> String {
     format!("{} {}{git}", tool.name, tool.version)
 }
 
-/// Of a run.
+/// Setup of a run.
 pub(super) fn section(result: &RunResult) -> Section {
     let host = &result.host;
     let cores = |cores: &[u32]| cores.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
@@ -72,7 +72,7 @@ pub(super) fn section(result: &RunResult) -> Section {
     section_of(rows, &result.spec)
 }
 
-/// Of a sweep.
+/// Setup of a sweep.
 pub(super) fn of_sweep(sweep: &SweepResult) -> Section {
     let plan = &sweep.plan;
     let mut rows: Vec<(&str, String)> = vec![

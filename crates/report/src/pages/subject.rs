@@ -1,4 +1,4 @@
-//! Subject of a page's figures: a chart that is taken out of its page names volumes and host.
+//! Subject of a page's figures: a chart that is copied from its page names volumes and host.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub(super) fn hosts(sweep: &SweepResult) -> Vec<String> {
     hosts.into_iter().filter(|host| !host.is_empty()).map(str::to_owned).collect()
 }
 
-/// The volumes of a job, each once; of what is made for the run who makes it.
+/// Returns the volumes of a job, each once; for volumes that the run creates, their creator.
 pub(super) fn volumes(job: &Value) -> String {
     let setup = |name: &str| job.pointer(&format!("/setup/{name}")).and_then(Value::as_str);
     if let Some(maker) = setup("by") {
@@ -68,7 +68,7 @@ fn join(volumes: String, host: &str) -> String {
     }
 }
 
-/// Says below each chart what it is of.
+/// Adds the subject below each chart.
 pub(super) fn name_charts(sections: &mut [Section], subject: &str) {
     if subject.is_empty() {
         return;

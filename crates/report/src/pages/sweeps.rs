@@ -1,4 +1,4 @@
-//! A sweep as a page: a line for each series over its load, where it bends, and every cell.
+//! A sweep as a page: a line for each series over its load, its knee, and every cell.
 
 use stats::sweep::{Cell, Search, Series as Of, Setting, SweepResult, quantity};
 use stats::{Latency, Origin, Spread};
@@ -149,7 +149,7 @@ fn lines(sweep: &SweepResult) -> Vec<Line<'_>> {
         .collect()
 }
 
-/// Where a cell stands on the axis of a series, if it belongs to it.
+/// Returns the position of a cell on the axis of a series, if the cell belongs to the series.
 fn at(series: &Of, cell: &Cell) -> Option<f64> {
     if cell.rate_per_s.is_some() {
         return None;
@@ -172,7 +172,7 @@ fn origin(cells: &[(f64, &Cell)]) -> Origin {
     runs.map(|run| run.origin).next().unwrap_or_default()
 }
 
-/// Lines over what was varied, for each axis that counts something.
+/// Returns line plots over the varied settings, for each numeric axis.
 fn plots(sweep: &SweepResult) -> Vec<Section> {
     let all = lines(sweep);
     let mut axes: Vec<&str> = Vec::new();
@@ -313,7 +313,7 @@ fn latency_over_rate(axis: &str, lines: &[&Line]) -> Plot {
     }
 }
 
-/// What more of the same brings, beside a straight line and a law that is fitted to it.
+/// Returns the speed-up chart, with a straight line and a fitted scaling law.
 fn scaling(line: &Line) -> Option<Content> {
     let scales: Vec<(f64, &stats::sweep::Scale)> = (line.of.scaling.iter())
         .filter_map(|scale| Some((number(&line.of.axis, &scale.value)?, scale)))

@@ -121,7 +121,7 @@ proptest! {
         let mut result = all.clone().nth(which % all.count()).unwrap().clone();
         result.origin = [Origin::Measured, Origin::Emulated, Origin::Simulated][origin];
         adds_up(&result);
-        // The result as it is read from its document.
+        // The result, read back from its document.
         let text = serde_json::to_string(&result).unwrap();
         adds_up(&serde_json::from_str(&text).unwrap());
     }

@@ -1,5 +1,5 @@
-//! The sum of a sweep for the last screen of a terminal: the number of its one cell or of its best,
-//! how far to believe it and why, and what the other cells came to.
+//! Summary of a sweep for the last screen of a terminal: the number of its only or best cell, its
+//! credibility and reason, and the other cells.
 
 use std::io::{self, Write};
 
@@ -21,7 +21,7 @@ const LABEL: usize = 9;
 /// The sum, the line that counts most first: a reader may cut it anywhere below.
 pub fn closing(sweep: &SweepResult, paint: Paint) -> Painted {
     let mut out = Vec::new();
-    // Memory takes whatever is written.
+    // A write to memory does not fail.
     let _ = write(&printable_of(sweep), paint, &mut out);
     Painted::of(out)
 }
@@ -65,12 +65,12 @@ fn write(sweep: &SweepResult, paint: Paint, out: &mut impl Write) -> io::Result<
     }
 }
 
-/// ", and 3 more (above)" behind the first of `all`.
+/// Returns ", and 3 more (above)" after the first of `all`.
 fn more(all: usize) -> String {
     if all > 1 { format!(", and {} more (above)", all - 1) } else { String::new() }
 }
 
-/// Number, origin, class and reason of a cell, between what it lies, and its latencies.
+/// Writes number, origin, class and reason of a cell, its interval, and its latencies.
 fn write_best(
     sweep: &SweepResult,
     cell: &Cell,

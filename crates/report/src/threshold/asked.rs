@@ -1,11 +1,11 @@
-//! Whether a result is of the storage that was asked for: figures of a null volume, a model or an
-//! emulated drive say nothing of any other.
+//! Whether a result is of the requested storage: figures of a null volume, a model or an emulated
+//! drive do not apply to any other.
 
 use serde_json::Value;
 use stats::{Origin, RunResult};
 
-/// Why a result is not of the storage that a bound is about, unless its job asks for what it is: a
-/// `delay:` or `fault:` in the URI of a volume, or `simulate`.
+/// Returns why a result does not count for a bound, unless the job requests imitated storage: by
+/// `delay:` or `fault:` in the URI of a volume, or by `simulate`.
 pub(super) fn unasked(result: &RunResult) -> Option<String> {
     let volumes = volumes(result);
     let asks = |volume: &str| names(volume, "delay:") || names(volume, "fault:");

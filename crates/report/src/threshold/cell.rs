@@ -1,9 +1,9 @@
-//! A run of a sweep as far as the sweep's document knows it.
+//! A run of a sweep, as far as the sweep's document has it.
 
 use stats::sweep::{Cell, CellRun, SweepResult};
 use stats::{Check, RunResult, WorkerResult};
 
-/// What an axis over the volume itself may be called.
+/// Names of an axis over the volume.
 const VOLUME: [&str; 2] = ["volume", "filename"];
 
 /// The result of a run, with the figures that the document has.

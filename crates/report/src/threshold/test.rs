@@ -25,14 +25,14 @@ fn what_is_typed_is_understood_or_refused_with_what_is_known() {
     for wrong in ["iops<NaN", "iops<inf", "errors>1e999"] {
         assert!(wrong.parse::<Threshold>().is_err(), "{wrong}");
     }
-    // A comparison has no such figure: it could never be told.
+    // Comparisons do not have these figures, so the bound would never have a verdict.
     for wrong in ["errors>10%", "max>10%", "read.iops<-3%", "p99.99>1%"] {
         let why = wrong.parse::<Threshold>().unwrap_err();
         assert!(why.contains("in percent is not known"), "{wrong}: {why}");
     }
 }
 
-/// Of storage that is not in question.
+/// Returns a result that is not invalid.
 fn sound() -> RunResult {
     let seeds = (1..).map(generated::small);
     { seeds }.find(|run| run.class != Class::Invalid).unwrap()
@@ -90,7 +90,7 @@ fn an_error_in_one_of_ten_runs_is_an_error() {
     ten[9].totals.errors = 1;
     assert_eq!(of("errors>0", &ten).verdict, Kept::Missed);
     assert_eq!(of("errors>0", &ten).evidence, "1 error in 1 of 10 runs");
-    // They are counted over all runs.
+    // Errors are summed over all runs.
     ten.iter_mut().for_each(|run| run.totals.errors = 1);
     assert_eq!(of("errors>9", &ten).verdict, Kept::Missed);
     assert_eq!(of("errors>10", &ten).verdict, Kept::Kept);
@@ -110,7 +110,7 @@ fn the_longest_of_all_runs_decides() {
         assert_eq!(told.evidence, "9.00 ms, the most of 10 runs");
     }
     assert_eq!(of("max>10ms", &ten).verdict, Kept::Kept);
-    // One that is not known may be longer than all others.
+    // An unknown maximum may be longer than all others.
     ten[5].totals.latency_ns.max = None;
     assert_eq!(of("max>10ms", &ten).verdict, Kept::Unknown);
     assert_eq!(of("max>5ms", &ten).verdict, Kept::Missed);

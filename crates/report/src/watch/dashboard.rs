@@ -1,5 +1,5 @@
-//! Holds `docs/grafana.json` against what Grafana reads (the schema of its dashboards: fields,
-//! their kinds, a grid of 24 columns) and against what `/metrics` says: names and labels.
+//! Checks `docs/grafana.json` against Grafana's dashboard schema (fields, their kinds, a grid of 24
+//! columns) and against names and labels of `/metrics`.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::{Moment, Served, metrics};
 use crate::sample;
 
-/// What is wrong with a dashboard, given the metrics of a run and of a server.
+/// Returns the errors of a dashboard, given the metrics of a run and of a server.
 fn faults(dashboard: &Value, metrics: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for (key, is_right) in [
@@ -77,7 +77,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Takes the cells of the grid that a panel stands on.
+/// Claims the cells of the grid that a panel covers.
 fn placed(at: &Value, taken: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
     let of = |key: &str| at[key].as_u64().ok_or_else(|| format!("gridPos.{key} is {}", at[key]));
     let (x, y, w, h) = (of("x")?, of("y")?, of("w")?, of("h")?);
@@ -91,7 +91,7 @@ fn placed(at: &Value, taken: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
     }
 }
 
-/// What a query asks for that is not there: a metric, or a label of its legend.
+/// Returns the missing parts of a query: a metric, or a label of its legend.
 fn asked(target: &Value, metrics: &str) -> Vec<String> {
     let expression = target["expr"].as_str().unwrap_or_default();
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
@@ -134,7 +134,7 @@ fn asked(target: &Value, metrics: &str) -> Vec<String> {
     faults
 }
 
-/// What a run and a server say, with all that either may.
+/// Returns all metrics of a run and a server.
 fn all_metrics() -> String {
     let mut moment = Moment::default();
     moment.begin(&sample::about());

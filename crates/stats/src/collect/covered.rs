@@ -70,7 +70,7 @@ mod test {
         // Two workers; one hands over 3 ns later.
         assert_eq!(closed(&mut covered, &[(105, 203), (100, 200)]), Some((103.0, 103)));
         assert_eq!(closed(&mut covered, &[(200, 300), (203, 301)]), Some((201.0, 98)));
-        // One worker ends by itself, and another begins after a while.
+        // One worker ends on its own, and another begins after a while.
         assert_eq!(closed(&mut covered, &[(301, 340), (390, 400)]), Some((300.0, 49)));
         assert_eq!(closed(&mut covered, &[(450, 500)]), Some((400.0, 50)));
         assert_eq!(covered.total(), Nanos(300));

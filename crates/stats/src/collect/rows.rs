@@ -58,7 +58,7 @@ impl Rows {
         Rows { most, width: 1, filled: 0, stretches: Vec::new(), open }
     }
 
-    /// Adds what a worker did in the open second.
+    /// Adds the work of a worker in the open second.
     pub fn add(&mut self, worker: usize, done: &Interval) {
         let open = &mut self.open[worker];
         open.span_ns += done.end.since(done.start).0;
@@ -213,7 +213,7 @@ mod test {
     }
 
     proptest! {
-        /// Whatever happens when, rows add up to everything that was added.
+        /// In any order of events, rows add up to everything that was added.
         #[test]
         fn rows_add_up(
             seconds in prop::collection::vec((0_u64..40, 0_u64..3, 0_u8..4), 1..70),

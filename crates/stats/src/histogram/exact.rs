@@ -1,5 +1,5 @@
-//! What buckets do not hold of latencies: the exact sum and the moments. With both, latencies that
-//! were written down are restored as they were, and merge as if one process had counted them.
+//! Data on latencies that buckets lack: the exact sum and the moments. With both, latencies read
+//! from a document are restored exactly, and merge as if one process had counted them.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct Complete {
     pub latency_ns: Latency,
     /// Every latency.
     pub buckets: Buckets,
-    /// What the buckets do not hold.
+    /// Data that the buckets lack.
     #[serde(flatten)]
     pub exact: Exact,
 }
@@ -58,18 +58,18 @@ impl Complete {
     ///
     /// # Errors
     ///
-    /// What contradicts itself.
+    /// The figures contradict each other.
     pub fn restore(&self) -> Result<Latencies, String> {
         Latencies::restored(&self.buckets, &self.latency_ns, &self.exact)
     }
 }
 
 impl Latencies {
-    /// Restores latencies from the three places of a document that hold them.
+    /// Restores latencies from the three parts of a document that hold them.
     ///
     /// # Errors
     ///
-    /// What contradicts itself, or no histogram can hold.
+    /// The figures contradict each other, or no histogram can hold them.
     pub fn restored(
         buckets: &Buckets,
         latency: &Latency,
@@ -92,7 +92,7 @@ impl Latencies {
         for bucket in buckets.iter() {
             latencies.record_n(bucket.from_ns, bucket.count);
         }
-        // A run that goes on counts the age of an I/O that no bucket has.
+        // A run that continues counts the age of an I/O that is in no bucket.
         let waits = latency.waiting_from.is_some_and(|from_ns| from_ns <= max_ns);
         latencies.check_ends(buckets, (min_ns, max_ns, waits), exact.sum())?;
         (latencies.min_ns, latencies.open_ns) = (min_ns, max_ns);
@@ -117,7 +117,7 @@ impl Latencies {
         let (Some(first), Some(last)) = (buckets.iter().next(), buckets.iter().last()) else {
             return Ok(());
         };
-        // What is longer than the last bucket of all is counted there.
+        // The last bucket also counts all longer latencies.
         let to_ns = if last.to_ns == LONGEST_NS { u64::MAX } else { last.to_ns };
         let first_to_ns = if first.to_ns == LONGEST_NS { u64::MAX } else { first.to_ns };
         if !(first.from_ns..=first_to_ns).contains(&min_ns)
@@ -137,11 +137,11 @@ impl Latencies {
     }
 }
 
-/// Counts what is in buckets of a document.
+/// Counts the samples in buckets of a document.
 ///
 /// # Errors
 ///
-/// Lists of unequal length, what is no bucket or out of order, too many.
+/// Lists of unequal length, entries that are not buckets or out of order, too many samples.
 pub(crate) fn checked(buckets: &Buckets) -> Result<u64, String> {
     if buckets.from_ns.len() != buckets.count.len() {
         let (from, count) = (buckets.from_ns.len(), buckets.count.len());
@@ -164,8 +164,8 @@ pub(crate) fn checked(buckets: &Buckets) -> Result<u64, String> {
     Ok(sum)
 }
 
-/// The most moments that one of several hosts has above each latency. A stall of what the hosts
-/// share is one event for all of them, so moments of hosts do not add up.
+/// Maximum number of moments that one of several hosts has above each latency. A stall of a shared
+/// resource is one event for all hosts, so moments of hosts do not add up.
 #[derive(Debug, Default)]
 pub(crate) struct MostMoments(Vec<u64>);
 

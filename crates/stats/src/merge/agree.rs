@@ -1,4 +1,4 @@
-//! What parts of one measurement have in common, and what must differ.
+//! Settings that parts of one measurement must share, and those that must differ.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use crate::run::{Part, RunResult};
 /// Longest name of a host in bytes: that of DNS.
 const NAME_MAX_BYTES: usize = 255;
 
-/// The first part without its figures, and who was there.
+/// The first part without its figures, and the names so far.
 #[derive(Debug)]
 pub(super) struct Agreed {
-    /// What the merged result has from the first part.
+    /// First part, as the basis of the merged result.
     pub first: RunResult,
     settings: Value,
     part: Part,
@@ -111,21 +111,21 @@ impl Agreed {
         Ok(())
     }
 
-    /// The seed out of which all hosts made theirs, or that of the first.
+    /// Returns the seed from which all hosts derived theirs, or that of the first.
     pub fn seed(&self) -> u64 {
         if self.one_base { self.part.base_seed } else { self.first.seed }
     }
 }
 
-/// Refuses what is no name.
+/// Refuses an invalid name.
 pub(super) fn name(name: &str) -> Result<(), Refused> {
     let steers = name.chars().any(block::steers);
     let good = !name.is_empty() && name.len() <= NAME_MAX_BYTES && !steers;
     if good { Ok(()) } else { Err(Refused("the name of its host is none".to_owned())) }
 }
 
-/// What a document of a job says, without what may differ from host to host: the seed, the command,
-/// CPUs, and which volumes of a kind these are.
+/// Returns a job's document without the settings that may differ between hosts: the seed, the
+/// command, CPUs, and the choice of volumes of a kind.
 fn settings(spec: &Value) -> Value {
     let mut spec = spec.clone();
     let Some(job) = spec.as_object_mut() else { return spec };

@@ -1,9 +1,9 @@
-//! What all hosts are together: their CPUs, and the size of the job.
+//! Sums over all hosts: their CPUs, and the size of the job.
 
 use super::Host;
 use crate::run::{Cpu, Job, RunResult};
 
-/// What of a host adds up.
+/// Figures of hosts that add up.
 #[derive(Debug)]
 pub(super) struct Costs {
     cpu: Cpu,
@@ -54,7 +54,7 @@ pub(super) fn put(hosts: &[Host], result: &mut RunResult) {
     result.cpu = cpu(hosts).derive(result.totals.iops);
 }
 
-/// What is the same on all hosts.
+/// Returns the value that all hosts share, or "several kinds".
 fn common<'a>(mut all: impl Iterator<Item = &'a str>) -> String {
     let Some(first) = all.next() else { return String::new() };
     if all.all(|it| it == first) { first.to_owned() } else { "several kinds".to_owned() }

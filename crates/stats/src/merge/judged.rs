@@ -117,7 +117,7 @@ fn clocks(hosts: &[Host], common: &CommonWindow) -> Check {
     }
 }
 
-/// M03: each host is a machine of its own.
+/// M03: each host is a separate machine.
 fn machines(hosts: &[Host]) -> Check {
     let check = |verdict, words: String| Check::new("M03", "own-machines", verdict, words);
     let mut on: BTreeMap<&str, Vec<&str>> = BTreeMap::new();

@@ -17,7 +17,7 @@ pub(super) struct Course {
     spans: BTreeMap<i64, Span>,
     /// Rows and histograms of some host do not cover the same time.
     apart: bool,
-    /// Hosts whose rows are of another length.
+    /// Whether a host has rows of another length.
     uneven: bool,
     /// Length of rows and histograms in seconds.
     widths: Option<(f64, f64)>,
@@ -49,7 +49,7 @@ struct Row {
 }
 
 impl Course {
-    /// Adds the rows of a host whose window began then.
+    /// Adds the rows of a host whose window began at `started_ns`.
     pub fn add(&mut self, result: &RunResult, started_ns: u64, reference_ns: u64) {
         let late_s = (i128::from(started_ns) - i128::from(reference_ns)) as f64 / 1e9;
         let row_s = result.intervals.first().map_or(1.0, |row| width(row.t));

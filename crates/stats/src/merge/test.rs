@@ -9,7 +9,7 @@ use crate::{Collector, Interval, Latencies, WorkerName};
 
 const STARTED_NS: u64 = 1_764_500_000_000_000_000;
 
-/// An I/O: what, and how long it took in nanoseconds.
+/// An I/O: operation, and latency in nanoseconds.
 type Io = (Op, u64);
 
 /// A part with these I/Os in each second.
@@ -124,7 +124,7 @@ fn agree(result: &RunResult, ios: &[Io]) {
         assert_eq!(direction.latency_ns, one.summary(), "{op:?}");
         assert_eq!(direction.ios, one.count());
         assert_eq!(*buckets, crate::Buckets::of(&one));
-        // Those that a summary withholds, too.
+        // Percentiles that a summary withholds are included.
         for p in [0.001, 0.01, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999, 1.0] {
             let from_document = buckets.percentile(p).map(|ns| {
                 ns.clamp(direction.latency_ns.min.unwrap(), direction.latency_ns.max.unwrap())
@@ -242,7 +242,7 @@ fn what_does_not_belong_together_is_refused() {
     assert!(Merge::default().finish(None).is_err());
 }
 
-/// What `late_ns` of host 2 does to a run of ten seconds.
+/// Returns a run of ten seconds in which host 2 is late by `late_ns`.
 fn skewed(late_ns: u64, clock: WallClock) -> RunResult {
     let seconds: Vec<Vec<Io>> = (0..10).map(|second| drawn(second, 20)).collect();
     let late = |number: u64| {
@@ -317,7 +317,7 @@ fn containers_of_one_machine_are_told() {
     assert_eq!(result.common_window.unwrap().clock_bound_ns, Some(0));
 }
 
-/// Of very many workers only the rows of their hosts stay, whichever part has them.
+/// With very many workers only the rows of their hosts stay, whichever part has them.
 #[test]
 fn workers_of_many_are_left_out() {
     let few = || (0..3).map(|number| part(number, &[drawn(number, 500)]));

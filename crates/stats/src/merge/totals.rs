@@ -50,7 +50,7 @@ struct Paced {
     backlog: Waiting,
 }
 
-/// What a merged result has of its totals.
+/// Totals of a merged result.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     pub totals: Totals,

@@ -1,4 +1,4 @@
-//! When hosts measured: each by itself, all at the same time, any at all.
+//! Times in which hosts measured: each host, all at once, and any of them.
 
 use super::Host;
 use crate::run::CommonWindow;

@@ -1,5 +1,5 @@
-//! What one of several hosts adds to its result so that results can be merged without loss, and
-//! what a merged result says of each host.
+//! Data that one of several hosts adds to its result for a lossless merge, and the row of each host
+//! in a merged result.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub struct Part {
     pub machine: String,
     /// Version and commit of the program.
     pub build: String,
-    /// Seed that was asked for, out of which this host made its own.
+    /// Requested seed, from which this host derived its own.
     pub base_seed: u64,
     /// The clock that the instants are of.
     pub clock: WallClock,
@@ -32,7 +32,7 @@ pub struct Part {
     pub started_ns: u64,
     /// End of the measured window, in Unix nanoseconds.
     pub ended_ns: u64,
-    /// What histograms of the result do not hold.
+    /// Data that the histograms of the result lack.
     pub exact: ExactTotals,
 }
 
@@ -84,7 +84,7 @@ pub struct HostResult {
     pub cores: u32,
     /// Kernel name and release.
     pub kernel: String,
-    /// Its clock.
+    /// Clock of the host.
     pub clock: WallClock,
     /// Seed of its patterns.
     pub seed: u64,
@@ -104,9 +104,9 @@ pub struct HostResult {
     pub ios: u64,
     /// I/Os and flushes that ended in a fault.
     pub errors: u64,
-    /// I/Os per second of its own window.
+    /// I/Os per second of the host's window.
     pub iops: f64,
-    /// Bytes per second of its own window.
+    /// Bytes per second of the host's window.
     pub bytes_per_second: f64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
@@ -114,7 +114,7 @@ pub struct HostResult {
     pub cpu_percent: Option<f64>,
     /// CPU cores that the workers used.
     pub initiator_cores: Option<f64>,
-    /// Class of its own result.
+    /// Class of the host's result.
     pub class: Class,
     /// Reason why its result is incomplete, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,5 @@
-//! The journal of a sweep, `journal.jsonl`: a line for each run that began and for each that ended,
-//! including runs whose results are gone. Each line has the digest of the previous one.
+//! The journal of a sweep, `journal.jsonl`: a line for each start and each end of a run, including
+//! runs whose results were deleted. Each line has the digest of the previous one.
 //!
 //! The journal shows how often a run was repeated until its result was liked, and whether results
 //! were exchanged. It does not protect against forgery: a program that can measure can write the
@@ -48,7 +48,7 @@ pub enum Event {
 pub struct Journal {
     /// Digest of the last whole line.
     last: String,
-    /// Plans of the sweep and of those that it replaced.
+    /// Plans of the sweep and of the sweeps that it replaced.
     plan: String,
     runs: BTreeMap<String, Made>,
     /// Counts over all runs.

@@ -66,7 +66,7 @@ fn plain(mut job: Value) -> Value {
 }
 
 /// Returns all doubts about the completed runs of a cell. Without a `journal` nothing is known
-/// about runs whose results are gone.
+/// about runs whose results were deleted.
 pub fn doubts(cell: &Cell, journal: Option<&Journal>) -> Vec<Doubt> {
     let runs: Vec<&CellRun> = cell.whole_runs().collect();
     let mut found: Vec<Doubt> = Vec::new();

@@ -137,7 +137,7 @@ const MERGED_PERCENT: f64 = 2.0;
 pub struct Merges {
     /// I/Os that reached the disk.
     pub done: u64,
-    /// I/Os that were merged into one of those.
+    /// I/Os that were merged into one of the `done` I/Os.
     pub merged: u64,
 }
 
@@ -234,7 +234,7 @@ pub struct Throttle {
     pub mend: String,
 }
 
-/// Share of a limit from which on the limit is what was measured.
+/// Share of a limit from which on the run measured the limit.
 const LIMIT_SHARE: f64 = 0.9;
 
 impl Throttle {

@@ -19,9 +19,9 @@ pub struct Ceiling {
     pub at_least: bool,
 }
 
-/// Share of the ceiling above which the generator may be what was measured.
+/// Share of the ceiling above which the run may have measured the generator.
 const CEILING_SHARE: f64 = 0.80;
-/// Share of the ceiling from which on the generator is what was measured.
+/// Share of the ceiling from which on the run measured the generator.
 const ALL_SHARE: f64 = 0.95;
 
 /// H10: the generator is not the limit. `iops` is the rate of the run, `ceiling` the rate of the

@@ -186,7 +186,7 @@ impl Account {
         Account { asked, had, slack: counting().map(|one| one.slack).sum() }
     }
 
-    /// Returns whether this process was charged what it issued, to the byte or nearly so.
+    /// Returns whether the kernel charged this process the issued bytes, within a small margin.
     fn agrees(&self, way: usize) -> bool {
         let margin = (AGREE * self.asked[way] as f64) as u64 + self.slack;
         self.had[way].abs_diff(self.asked[way]) <= margin
@@ -340,7 +340,7 @@ mod test {
         assert_eq!(judge(device(None, 100_000_000), None).verdict, Verdict::Unknown);
     }
 
-    /// Judges a file system without a device of its own: overlay, btrfs.
+    /// Judges a file system without a separate device: overlay, btrfs.
     fn uncounted(direct: bool, way: usize, had: u64, charged: bool) -> Check {
         let mut issued = [0; 2];
         issued[way] = ASKED;

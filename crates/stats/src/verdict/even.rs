@@ -120,8 +120,8 @@ fn short_by_own_plans(peers: &[Peer]) -> Option<String> {
     })
 }
 
-/// The first worker that did less than half of what it should have, by the rate of all, and that
-/// rate.
+/// Returns the first worker with less than half of its expected I/Os, and the expected rate, by the
+/// rate of all.
 fn short_of<'a>(alike: &[&'a Peer]) -> Option<(&'a Peer, f64)> {
     let fair = fair_rate(alike);
     let short = alike.iter().find(|peer| {
@@ -243,8 +243,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Returns the expected rate of each of equal workers: the median, or the mean if so many starved
-/// that the mean is greater.
+/// Returns the expected rate of each of equal workers: the median, or the mean, which is greater if
+/// many workers starve.
 fn fair_rate(group: &[&Peer]) -> f64 {
     let mut rates: Vec<f64> = group.iter().map(|peer| peer.rate()).collect();
     rates.sort_by(f64::total_cmp);

@@ -35,11 +35,11 @@ pub enum Existence {
     Reported {
         /// Bytes of the range that the target reported on.
         bytes: u64,
-        /// Of these, without storage.
+        /// Bytes of this range without storage.
         holes: u64,
-        /// Of these, with storage and known to the target as zeroes.
+        /// Bytes of this range with storage and known to the target as zeroes.
         zeroes: u64,
-        /// Blocks that were sampled, and of them zero.
+        /// Sampled blocks, and those of them with zeroes.
         looked: [u32; 2],
     },
     /// Another host, which does not report it.
@@ -75,7 +75,7 @@ impl Readable {
         (verdict.worse(Verdict::Warn), format!("{words}; {later}"))
     }
 
-    /// What was there before the job.
+    /// Returns the finding on the data that existed before the job.
     fn before(&self) -> (Verdict, String) {
         let name = &self.name;
         match &self.existence {
@@ -116,7 +116,7 @@ impl Readable {
     }
 }
 
-/// What sampled blocks say.
+/// Returns the finding on sampled blocks.
 fn sampled([blocks, zero]: [u32; 2]) -> (Verdict, String) {
     let verdict = match zero {
         _ if blocks == 0 => Verdict::Unknown,
@@ -126,8 +126,8 @@ fn sampled([blocks, zero]: [u32; 2]) -> (Verdict, String) {
     (verdict, format!("{zero} of {blocks} sampled blocks are all zeroes"))
 }
 
-/// What a target reports, next to sampled blocks. A report of holes makes the verdict worse; one
-/// without holes proves nothing, because a target that cannot tell reports none.
+/// Returns the finding on a target's report and sampled blocks. A report of holes makes the verdict
+/// worse; one without holes proves nothing, because a target without the information reports none.
 fn reported(bytes: u64, [holes, zeroes]: [u64; 2], looked: [u32; 2]) -> (Verdict, String) {
     let (seen, blocks) = sampled(looked);
     let missing = holes.saturating_add(zeroes);
@@ -151,7 +151,8 @@ fn reported(bytes: u64, [holes, zeroes]: [u64; 2], looked: [u32; 2]) -> (Verdict
     (verdict.worse(seen), words)
 }
 
-/// Maximum share of holes for a warning, in percent: the rest is what was measured.
+/// Maximum share of blocks without data for a warning, in percent; beyond it the reads measure the
+/// target's answers without a medium.
 const HOLES_PERCENT: f64 = 5.0;
 /// Share of zero blocks in a file from which on they are no accident.
 const ZERO_SHARE: f64 = 0.05;

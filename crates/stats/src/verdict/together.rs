@@ -158,7 +158,7 @@ mod test {
         let skips = (Verdict::DoesNotApply, "z: memory");
         assert_eq!(said(&[skips, (pass, "b: x")]), "b: x");
         assert_eq!(said(&[skips, skips]), "z: memory (and of 1 more)");
-        // The same words with a worse verdict are a different finding.
+        // Same words with a worse verdict are a different finding.
         assert_eq!(said(&[(warn, "a: x"), (pass, "b: x")]), "a: x; b: x");
         assert_eq!(said(&[(warn, "no name"), (warn, "no name")]), "no name (and of 1 more)");
     }

@@ -1,4 +1,4 @@
-//! Asks a target which parts of a volume are holes, on a connection of its own.
+//! Queries a target for the holes of a volume, on a separate connection.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use proto::{Ending, Endpoint, Initiator, Outbox, Phase};
 
 use super::keeper::Errand;
 
-/// Time limit from the first question on; a target in pieces, or a slow one, tells of a part.
+/// Time limit from the first query; a target with many extents, or a slow one, reports on a part.
 const PATIENCE: Nanos = Nanos::from_millis(1_500);
 
-/// Time limit of the login of such a connection: nobody waits for long to be told less.
+/// Time limit of the login of such a connection: its report is optional, so the wait is short.
 pub(super) const LOGIN: Nanos = Nanos::from_secs(3);
 
 /// A connection that asks about ranges, one question after the other.

@@ -69,8 +69,8 @@ pub trait Dial: Clone + Send + Sync + 'static {
     /// Queries the volume's properties from the target.
     fn learn(&self) -> Result<Learned, OpenError>;
 
-    /// Asks the target which parts of ranges of whole blocks are holes, on a connection of its own.
-    /// `None` if the protocol or the target has no answer; the answer may be of a part of them.
+    /// Queries the target for holes in ranges of whole blocks, on a separate connection. `None` if
+    /// the protocol or the target has no answer; the answer may cover only a part of the ranges.
     ///
     /// # Errors
     ///

@@ -120,7 +120,7 @@ impl<R: Rules> MirrorLane<R> {
         }
     }
 
-    /// This lane with data from offset `base` on, and with new lanes to legs that return.
+    /// Returns this lane with data from offset `base` on, and with new lanes to legs that return.
     pub(crate) fn based(mut self, base: u64, source: Ways) -> MirrorLane<R> {
         (self.base, self.source, self.immediate) = (base, Some(source), false);
         self

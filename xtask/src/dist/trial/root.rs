@@ -20,7 +20,7 @@ const CHANGING: &[&str] =
 /// A root below the target folder.
 pub struct Root {
     path: PathBuf,
-    /// There while the root is as it was made.
+    /// File that exists while the root is unchanged.
     clean: PathBuf,
 }
 
@@ -57,7 +57,7 @@ impl Root {
         Ok(())
     }
 
-    /// Runs a script in it, with mounts and a network of its own that end with the script.
+    /// Runs a script in the root, with separate mounts and a network that end with the script.
     pub fn run(&self, script: &str) -> Result<String> {
         let outside = "\
             mount -t proc proc \"$0/proc\" && mount --rbind /sys \"$0/sys\" && \

@@ -79,7 +79,7 @@ pub const MANY: Row = crossed!(
     shape(50, 32, 512, 100)
 );
 
-/// Nothing but writes.
+/// Writes only.
 pub const WRITES: Row = crossed!(
     "nvme-crossed-write-4k",
     "4 KiB random writes, 4 connections, 64 outstanding each",

@@ -77,7 +77,7 @@ pub const MANY: Row = beside_spdk!(
     shape(50, 32, 512)
 );
 
-/// Nothing but writes.
+/// Writes only.
 pub const WRITES: Row = beside_spdk!(
     "nvme-write-4k",
     "4 KiB random writes, 4 connections, 64 outstanding each",

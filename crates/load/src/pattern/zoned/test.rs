@@ -71,7 +71,7 @@ fn run(device: &mut Device, zoned: &mut Zoned, depth: usize, most: u32, seed: u6
         match next {
             Some(next) if next.op == Op::Read => {
                 done[0] += 1;
-                // What is in flight counts as written: the device answers one after the other.
+                // I/Os in flight count as written: the device executes them in order.
                 let end = next.offset + u64::from(next.len);
                 let meets = |other: &Next| {
                     other.offset < end && other.offset + u64::from(other.len) > next.offset
@@ -237,7 +237,7 @@ fn lengths_are_cut_at_the_end_of_a_zone_and_flushes_come_between() {
     workload.access.check().unwrap();
     let zones = || Zones::emulated(8 * BLOCK, 4 * BLOCK, 4 * BLOCK);
     let found = writes(&workload, zones(), 8 * BLOCK);
-    // Nothing is left out and nothing goes beyond a zone.
+    // No blocks are skipped, and no I/O crosses the end of a zone.
     let mut at = 0;
     for (offset, len) in &found {
         assert_eq!(*offset, at);
@@ -259,7 +259,7 @@ fn random_zones_come_as_often_as_they_have_blocks() {
     places.sort_unstable();
     places.dedup();
     assert_eq!(places.len(), 32);
-    // With less capacity some are reset; what is compared later is not.
+    // With less capacity some zones are reset, but not those with data to verify.
     let less = || Zones::emulated(32 * BLOCK, 4 * BLOCK, 3 * BLOCK);
     assert_eq!(writes(&workload, less(), 32 * BLOCK).len(), 32);
     workload.verify = Some(job::spec::Verify { fill: false, ..Default::default() });

@@ -104,7 +104,7 @@ fn a_target_that_stops_before_the_end_is_in_the_result() {
     // The rate counts completions in the window.
     assert_eq!(found.totals.ios, one.ios + two.ios);
     assert_eq!(found.totals.read.latency_ns.samples, found.totals.ios + 8);
-    // A second's longest is never below the age of what waits in it.
+    // A second's maximum is at least the age of the I/Os waiting in it.
     let longest = |second: &Second| second.max_ns.unwrap() / 100_000_000;
     let rows: Vec<u64> = found.intervals.iter().map(longest).collect();
     assert_eq!(rows, [0, 10, 20, 30, 60]);
@@ -173,7 +173,7 @@ fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
     let latency = found.totals.latency_ns;
     assert_eq!((latency.samples, latency.waiting_from), (2000, None));
     assert!((1498..=1501).contains(&found.totals.ios), "{}", found.totals.ios);
-    // Those of the last half second waited 0.45 s on average, from 0.7 s to 0.2 s.
+    // I/Os of the last half second waited 0.45 s on average, from 0.7 s to 0.2 s.
     let mean_ms = latency.mean.unwrap() / 1e6;
     assert!((mean_ms - 0.25 * 450.0).abs() < 5.0, "{mean_ms}");
     assert!((699..=701).contains(&(latency.max.unwrap() / 1_000_000)));
@@ -188,7 +188,7 @@ fn the_backlog_of_an_open_loop_waits_from_its_planned_starts() {
 
 #[test]
 fn a_backlog_counts_in_the_seconds_in_which_it_waits() {
-    // It grows by one a millisecond from 0.5 s to 1.5 s, and is begun within 50 ms.
+    // The backlog grows by one per millisecond from 0.5 s to 1.5 s, and is started within 50 ms.
     let law = stalls_alone(Nanos::from_millis(500), Nanos::from_millis(1500));
     let (found, _) = run(&spec(1, &paced(1000.0, 2), 1.0, 1.0), law);
     // From 500 to 1000 in half a second: the wait in the ramp is in the latencies only.
@@ -198,7 +198,7 @@ fn a_backlog_counts_in_the_seconds_in_which_it_waits() {
     assert_eq!(little(&found).verdict, Verdict::Pass, "{:?}", little(&found));
 }
 
-/// As [`stalls`], on the only lane.
+/// Returns the law of [`stalls`] for the only lane.
 fn stalls_alone(from: Nanos, to: Nanos) -> Law {
     let mut law = stalls(from, Some(to));
     Box::new(move |_, now| law(1, now))
@@ -241,7 +241,7 @@ fn a_backlog_is_none_where_a_worker_pauses_or_has_ended() {
     let law = || -> Law { Box::new(|_, now| Some(now + Nanos(100 * US))) };
     let (found, _) = run(&spec(1, &limited, 1.0, 0.0), law());
     assert_eq!((found.totals.ios, found.totals.latency_ns.samples), (50, 50));
-    // A worker with its own end has the backlog of its own time, and no more.
+    // A worker with an earlier end only has the backlog of its own time.
     let mut spec = spec(2, &paced(1000.0, 1), 3.0, 0.0);
     spec.workers[0].shift.when.seconds = Some(1.0);
     spec.workers[1].shift.group = 1;
@@ -269,8 +269,8 @@ fn chance(seed: u64, lanes: usize) -> Law {
     })
 }
 
-/// Whatever the lanes do, the known I/Os and the result agree to the nanosecond: which I/Os count,
-/// their latencies, and how many were in flight.
+/// Lanes with random behaviour: the known I/Os and the result agree to the nanosecond in the
+/// counted I/Os, their latencies, and the queue depth.
 #[test]
 fn of_generated_lanes_everything_is_known() {
     for seed in 0..60_u64 {
@@ -333,7 +333,7 @@ fn of_generated_open_loops_none_is_lost() {
         let outstanding: f64 = found.workers.iter().map(|it| it.mean_outstanding).sum();
         assert!((outstanding - found.totals.mean_outstanding).abs() < 1e-9, "seed {seed}");
         assert_eq!(little(&found).verdict, Verdict::Pass, "seed {seed}: {:?}", little(&found));
-        // Each second's longest is no shorter than the age of what waits in it.
+        // Each second's maximum is at least the age of the I/Os waiting in it.
         let behind = |s: &Second| s.oldest_ns > s.max_ns;
         assert!(!found.intervals.iter().any(behind), "seed {seed}: {:?}", found.intervals);
     }

@@ -28,14 +28,14 @@ pub(super) struct Depth {
     began: Nanos,
     ios: u64,
     late: u64,
-    /// Nothing is decided before.
+    /// No verdict before this time.
     from: Nanos,
     /// All I/Os must complete first.
     drains: bool,
     found: bool,
     /// Another window follows, and the worker ends by itself.
     pub(super) ends_alone: bool,
-    /// That window is over.
+    /// Whether that window is over.
     pub(super) over: bool,
 }
 
@@ -145,7 +145,7 @@ impl Depth {
             self.holds();
             self.open(now);
         } else if !self.fails() {
-            // There is no smaller depth: it may pass in the next window.
+            // There is no smaller depth: this depth may pass in the next window.
             self.open(now);
         }
     }

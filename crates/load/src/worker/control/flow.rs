@@ -42,13 +42,13 @@ impl Flows {
 pub(super) struct Share {
     shared: Arc<Shared>,
     flow: Flow,
-    /// Its own I/Os.
+    /// I/Os of this worker.
     ios: u64,
-    /// It is active.
+    /// Whether the worker is active.
     joined: bool,
-    /// It is ahead, and waits until its I/Os in flight complete.
+    /// Whether the worker is ahead, and waits until its I/Os in flight complete.
     drains: bool,
-    /// It sleeps until then.
+    /// Time until which the worker sleeps.
     until: Nanos,
 }
 
@@ -65,7 +65,7 @@ impl Share {
         }
     }
 
-    /// Its I/Os are removed with it, so that the others keep their proportion.
+    /// Removes the worker and its I/Os, so that the others remain in proportion.
     pub(super) fn leave(&mut self) {
         if self.joined {
             self.joined = false;

@@ -15,7 +15,7 @@ fn thinks(pause_us: u64, after_ios: u32) -> Think {
     Think { pause_us, spin_us, after_ios, after_us, counts_begun, shifts_rate }
 }
 
-/// I/Os per second of a worker whose I/Os take 100 µs.
+/// Returns the I/Os per second of a worker whose I/Os take 100 µs.
 fn ios_of(workload: Workload) -> u64 {
     run(&mut worker(Lane::new(100 * US, 0), &workload), Nanos::from_secs(1)).ios()
 }
@@ -50,7 +50,7 @@ fn a_pause_may_come_by_time_and_be_spent_with_work() {
         control.done(back(Nanos(number)));
     }
     assert_eq!(control.gate(Nanos(9), 1, None), Gate::Shut(None));
-    // A spinning worker wants to be called again at once.
+    // A spinning worker must be called again at once.
     assert_eq!(control.gate(Nanos(10), 0, None), Gate::Shut(Some(Nanos(10))));
     assert_eq!(control.gate(Nanos(599_999), 0, None), Gate::Shut(Some(Nanos(599_999))));
     assert_eq!(control.gate(Nanos(600_010), 0, None), Gate::Open);

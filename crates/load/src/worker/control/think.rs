@@ -27,7 +27,7 @@ enum ThinkState {
     Goes,
     /// A pause is due, and the next one counts from here.
     Due(u64),
-    /// It began at this time.
+    /// The pause began at this time.
     Pauses(Nanos, u64),
 }
 
@@ -68,7 +68,7 @@ impl Thinking {
         let ThinkState::Pauses(from, count) = self.state else { return Gate::Open };
         let after = |us: u64| from + Nanos(us * 1000);
         if self.spins && now < after(self.think.spin_us) {
-            // A spinning worker never sleeps, and others on the core go on.
+            // A spinning worker never sleeps, and others on the core continue.
             return Gate::Shut(Some(now));
         }
         let end = after(self.think.pause_us);

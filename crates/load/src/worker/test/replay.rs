@@ -14,7 +14,7 @@ fn replaying(text: &'static str, change: impl Fn(&mut Replay), outstanding: u32)
     Workload::new(Access::replaying(replay), outstanding)
 }
 
-/// Replays the whole trace. Returns what was recorded, and how long it took.
+/// Replays the whole trace. Returns the recorded interval and the duration.
 fn go(lane: Lane, workload: &Workload) -> (Box<Interval>, Nanos) {
     let mut worker = worker(lane, workload);
     let paced = worker.is_paced();

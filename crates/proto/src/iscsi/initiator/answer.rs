@@ -30,7 +30,7 @@ impl IscsiInitiator {
     #[inline(always)]
     pub(super) fn data_in(&mut self, header: &Header) -> Result<(), Ending> {
         let data = DataIn::parse(header);
-        // One value of three, before registers are wanted for others.
+        // One value from three, which frees registers for the code below.
         let good = !(data.overflow | data.underflow | (data.status != GOOD));
         let Some((slot, _)) = find(&mut self.ios, data.task_tag) else {
             return self.opening_data_in(header);
@@ -109,8 +109,7 @@ impl IscsiInitiator {
         self.end(slot, result, cause);
     }
 
-    /// A write that must be durable was done by a unit that knows no forced access: it ends when
-    /// the cache has been flushed behind it.
+    /// Completes a durable write on a unit without FUA: after a flush, if its cache is volatile.
     #[cold]
     fn flush_behind(&mut self, slot: u16) {
         let this = &mut self.ios[slot];
@@ -222,7 +221,7 @@ impl IscsiInitiator {
         };
         self.count(ready.numbers);
         let this = &mut self.ios[slot];
-        //= RFC 7143 §13.19: with DataSequenceInOrder=Yes bursts are asked for in order, each once.
+        //= RFC 7143 §13.19: with DataSequenceInOrder=Yes bursts are requested in order, each once.
         if ready.offset != this.own.moved || ready.len > this.own.out_len - this.own.moved {
             return Err(violation(
                 "RFC 7143 §11.8.3: an R2T asks for the data that comes next",
@@ -252,7 +251,7 @@ pub(super) fn sense_of(data: &[u8]) -> Option<Sense> {
     decode_sense(&rest[..len])
 }
 
-/// Whether the storage behind a unit has no room left.
+/// Returns whether the storage of a unit is full.
 //= SPC-4 §ASC and ASCQ assignments: 27/07 is of units whose space is allocated as it is written.
 fn is_full(sense: Sense) -> bool {
     let full = Sense::SPACE_ALLOCATION_FAILED;

@@ -1,8 +1,8 @@
-//! Unit attentions of a logical unit, and what they mean for a session.
+//! Unit attentions of a logical unit, and their effect on a session.
 //!
-//! Most are noted by repeating the command that met one. After some, what we know of the unit may
-//! be wrong, or commands in flight may be gone: the session ends then, and the next one learns
-//! everything anew.
+//! For most conditions the initiator only repeats the command that reported it. After the others,
+//! our knowledge of the unit may be wrong or commands in flight may be gone: the session ends, and
+//! the next one queries the unit again.
 
 use crate::Attention;
 use crate::scsi::{Key, Sense};

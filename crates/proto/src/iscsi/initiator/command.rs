@@ -109,8 +109,8 @@ impl IscsiInitiator {
             Op::Trim if self.trimmed_reads_zero => {
                 (cdb::unmap(UNMAP_LIST_BYTES), UNMAP_LIST_BYTES.into())
             }
-            // Where trimmed blocks may read as anything, blocks of zeroes that may be trimmed are
-            // what a trim promises.
+            // Trimmed blocks may have any content. WRITE SAME of zeroes with the UNMAP bit gives
+            // the zeroes that a trim promises.
             Op::Trim => (cdb::write_same16(lba, blocks, true), block_bytes),
             Op::WriteZeroes => (cdb::write_same16(lba, blocks, self.can_trim), block_bytes),
             _ => (cdb::synchronize_cache16(), 0),
@@ -196,7 +196,7 @@ impl IscsiInitiator {
         }
     }
 
-    /// The same for parameter lists and zeroes.
+    /// Appends a part of a parameter list or of zeroes.
     #[cold]
     fn put_made_part(
         &self,

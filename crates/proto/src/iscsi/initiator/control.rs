@@ -77,7 +77,7 @@ impl IscsiInitiator {
             }
             opcode::REJECT => {
                 let reason = Reject::parse(&header).reason;
-                //= RFC 7143 §11.17: at recovery level 0 what was rejected is lost, and the session.
+                //= RFC 7143 §11.17: at recovery level 0 the rejected PDU is lost, and the session.
                 Err(Ending::Refused(format!("the target rejected a PDU (reason {reason:#04x})")))
             }
             _ => Err(violation("RFC 7143 §11.2.1.2: opcodes of a target are known", 0)),
@@ -124,7 +124,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// A ping, or the answer to ours.
+    /// Handles a ping, or the answer to ours.
     fn nop_in(&mut self, nop: &NopIn, out: &mut Outbox) -> Result<(), Ending> {
         if nop.task_tag != NO_TAG {
             if nop.task_tag != PING {
@@ -161,7 +161,7 @@ impl IscsiInitiator {
             event::DROPPED | event::ALL_DROPPED => {
                 Err(refused("the target is about to drop the connection: see its own log"))
             }
-            // A SCSI event is told again by the next command; others are a vendor's own.
+            // The next command reports a SCSI event; other events are vendor specific.
             _ => Ok(()),
         }
     }
@@ -178,7 +178,7 @@ impl IscsiInitiator {
     pub(super) fn log_out(&mut self, out: &mut Outbox) {
         match self.stage {
             Stage::Closing | Stage::Closed => {}
-            // There is no session yet that could end.
+            // There is no session yet.
             Stage::Idle(_) | Stage::Login(_) => self.stage = Stage::Closed,
             Stage::Opening(_) | Stage::Ready | Stage::Draining => {
                 self.stage = Stage::Closing;
@@ -193,7 +193,7 @@ impl IscsiInitiator {
         if !matches!(self.stage, Stage::Closing) || response.task_tag != LOGOUT {
             return Err(violation("RFC 7143 §11.15: a logout response answers a logout", 16));
         }
-        // Whatever it says, the session is over for us.
+        // The session is over, whatever the response.
         self.stage = Stage::Closed;
         self.disconnect();
         Ok(())

@@ -1,9 +1,9 @@
-//! Making sure that a target executes nothing any more of what an older session sent.
+//! Ensures that a target no longer executes commands of an older session.
 //!
-//! The session was opened under the ISID of the older one, which ends it. Some targets answer such
-//! a login only when the I/Os of the older session have ended; of others this is not known, or
-//! known not to be so, and there the unit is reset, which is answered when all its tasks have
-//! ended. See decision 0039.
+//! The session was opened with the ISID of the older one, which ends that session. Some targets
+//! answer such a login only when the I/Os of the older session have ended. Other targets do not, or
+//! this is unknown: then the unit is reset, which is answered when all its tasks have ended. See
+//! decision 0039.
 
 use block::Nanos;
 
@@ -22,8 +22,8 @@ const COMPLETE: u8 = 0;
 /// The ITT of the reset, as no slot and no other request has.
 const RESET_TAG: u32 = 0xfffb;
 
-/// Vendors of targets that answer a login under an old ISID only when the commands of the session
-/// that it ends have come back from their storage, as their sources say: LIO (Linux), CTL
+/// Vendors of targets that answer a login with an old ISID only when the storage has completed the
+/// commands of the session that it ends, according to their source code: LIO (Linux), CTL
 /// (FreeBSD), SCST.
 const PATIENT: [&str; 4] = ["LIO-ORG ", "FREEBSD ", "SCST_FIO ", "SCST_BIO "];
 

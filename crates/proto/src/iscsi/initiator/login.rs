@@ -147,7 +147,7 @@ impl Login {
             return Err(refused("the target answers a login request that was not sent"));
         }
         if response.more && response.status == 0 {
-            //= RFC 7143 §6.2: a text that goes on is asked for by an empty request.
+            //= RFC 7143 §6.2: an empty request asks for the rest of a text.
             let request = LoginRequest { transit: false, next_stage: 0, ..self.request(&[]) };
             return Ok(Step::Request(request, Vec::new()));
         }
@@ -157,7 +157,7 @@ impl Login {
         }
         self.read(&text)?;
         if response.transit {
-            //= RFC 7143 §11.13: a target moves on to the stage that was asked for, not elsewhere.
+            //= RFC 7143 §11.13: a target moves on to the requested stage only.
             let asked = if self.stage == SECURITY { OPERATIONAL } else { FULL_FEATURE };
             if response.stage != self.stage || response.next_stage != asked {
                 return Err(refused("the target moves to another login stage than requested"));
@@ -267,8 +267,8 @@ pub(in crate::iscsi) fn refused(words: &str) -> Ending {
     Ending::Refused(words.to_owned())
 }
 
-/// An ISID that differs from that of every other session: a target ends an older session with the
-/// same name and ISID, and who wants just that uses the old one again.
+/// Returns an ISID that differs from that of every other session: a target ends an older session
+/// with the same name and ISID. To do just that, use the old ISID again.
 //= RFC 7143 §11.12.5: type 10b, 24 bits of chance and 16 bits to tell our own sessions apart.
 pub fn new_isid(now: Nanos) -> [u8; 6] {
     static SESSIONS: AtomicU16 = AtomicU16::new(0);

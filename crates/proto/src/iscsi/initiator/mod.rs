@@ -1,8 +1,8 @@
 //! The initiator: a remote logical unit as a volume.
 //!
-//! `login` and then `opening` run once, until the unit's shape is known; `fence` makes sure then
-//! that an older session's tasks have ended. `command` sends I/Os and `answer` takes what comes
-//! back, which is the hot path; `attention` says what news of the unit end the session, and
+//! `login` and then `opening` run once, until the unit's geometry is known; `fence` then makes sure
+//! that an older session's tasks have ended. `command` sends I/Os and `answer` handles the
+//! responses, which is the hot path; `attention` decides which unit attentions end the session, and
 //! `control` has the rest: pings, logouts. An I/O has one slot, and its task tag is the slot's
 //! number and a generation, so that an answer to a former use of the slot is noticed.
 
@@ -40,7 +40,7 @@ pub struct InitiatorConfig {
     pub initiator_name: String,
     /// TargetName.
     pub target_name: String,
-    /// Which logical unit, at most [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
+    /// Logical unit number, at most [`scsi::LUN_MAX`](crate::scsi::LUN_MAX).
     pub lun: u16,
     /// Protect headers by CRC-32C; a target that cannot is refused.
     pub header_digest: bool,
@@ -55,14 +55,14 @@ pub struct InitiatorConfig {
     /// A ping unanswered for so long ends a session on which no I/O is in flight, or one that is
     /// logging out. It may take as long as an I/O, if that is longer.
     pub nop_timeout: Nanos,
-    /// How long an I/O may take, whatever pings say. A session with one that takes longer ends, by
-    /// a quarter of this later, or a second. Zero: never.
+    /// Time-out of an I/O, regardless of pings. A session with an I/O that takes longer ends, by at
+    /// most a quarter of this, or a second, later. Zero: never.
     pub io_timeout: Nanos,
     /// The session's ISID; none: a new one. With that of a session that is dead for us, the target
     /// ends it.
     pub isid: Option<[u8; 6]>,
-    /// Something that an earlier session sent was never answered: before the session is ready, make
-    /// sure that the target executes none of it any more, as far as it can tell.
+    /// Whether an earlier session has unanswered commands: before the session is ready, ensure that
+    /// the target executes none of them any more, as far as the target can tell.
     pub fence: bool,
 }
 
@@ -100,7 +100,7 @@ pub struct IscsiInitiator {
     can_trim: bool,
     trimmed_reads_zero: bool,
     can_force_unit_access: bool,
-    /// Facts of the unit besides its geometry.
+    /// Facts of the unit other than its geometry.
     facts: Facts,
     fence: Fence,
     /// The tag of the last command that was no I/O.
@@ -119,7 +119,7 @@ pub struct IscsiInitiator {
     status: u32,
     ios: IoTable<Progress>,
     stamps: Stamps,
-    /// Slots whose command met BUSY or TASK SET FULL, and when to retry it.
+    /// Slots whose command got BUSY or TASK SET FULL, and when to retry it.
     retries: VecDeque<(Nanos, u16)>,
     began: Nanos,
     heard: Nanos,
@@ -132,7 +132,7 @@ pub struct IscsiInitiator {
 /// State of the session.
 #[derive(Debug)]
 enum Stage {
-    /// Nothing was sent yet.
+    /// Nothing has been sent.
     Idle(Box<Login>),
     Login(Box<Login>),
     /// Reading the unit's geometry.
@@ -155,9 +155,9 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// It is collected, to be handled as a whole.
+    /// Data that is collected and handled as a whole.
     Gather,
-    /// It is data of the read in this slot.
+    /// Data of the read in this slot.
     Slot(u16),
 }
 

@@ -14,18 +14,19 @@ use super::answer::{CHECK_CONDITION, GOOD, sense_of};
 use super::login::refused;
 use super::{IscsiInitiator, Stage, attention, violation};
 
-/// Facts of a unit besides its geometry.
+/// Facts of a unit other than its geometry.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// Vendor and product.
     pub(super) product: Option<String>,
     /// The disk's name in the world.
     pub(super) identity: Option<String>,
-    /// The instance of a server of ours.
+    /// Instance, if this is a server of ours.
     pub(super) instance: Option<u64>,
-    /// The backing store at a server of ours.
+    /// Backing store, if this is a server of ours.
     pub(super) backing: Option<Backing>,
-    /// Whether an attention said that the volatile cache may be lost, if one spoke of that.
+    /// Whether an attention reported that the volatile cache may be lost; `None` without such an
+    /// attention.
     pub(super) power_was_lost: Option<bool>,
 }
 
@@ -51,7 +52,7 @@ pub(super) enum Question {
     Backing,
     Designation,
     Serial,
-    /// The unit is being reset, so that what an older session sent has ended.
+    /// Resets the unit, so that the commands of an older session have ended.
     Reset,
     /// TEST UNIT READY, for the attentions that the reset has established.
     Settled,
@@ -61,7 +62,7 @@ pub(super) enum Question {
 
 /// Maximum number of attempts: a unit may have several unit attentions pending.
 const ATTEMPTS_MAX: u32 = 64;
-/// Delay before a unit that is becoming ready is asked again.
+/// Delay before the next query of a unit that is becoming ready.
 const NOT_READY_PAUSE: Nanos = Nanos::from_millis(200);
 /// The low half of these commands' ITTs, which no slot has.
 pub(super) const QUESTION: u32 = 0xfffe;
@@ -242,8 +243,8 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// Asks again what was refused for a reason that passes: an attention, a unit that becomes
-    /// ready, or one that is busy. The time-out of the opening limits the tries.
+    /// Repeats a command that failed for a temporary reason: a unit attention, a unit that becomes
+    /// ready, or a busy unit. The time-out of the opening limits the tries.
     fn asks_again(&mut self, status: u8, sense: Option<Sense>, out: &mut Outbox) -> bool {
         let Stage::Opening(opening) = &mut self.stage else { return false };
         if opening.attempts >= ATTEMPTS_MAX {
@@ -276,7 +277,7 @@ impl IscsiInitiator {
     fn note_attention(&mut self, sense: Sense) {
         let Stage::Opening(opening) = &mut self.stage else { return };
         if opening.question == Question::Settled {
-            // The attention tells of our own reset.
+            // The attention reports our own reset.
             return;
         }
         if let Some(lost) = attention::lost_power(sense) {

@@ -37,7 +37,7 @@ impl Progress {
     }
 }
 
-/// The I/O whose command has this ITT now.
+/// Returns the I/O whose command has this ITT now.
 #[inline(always)]
 pub(super) fn find(
     ios: &mut IoTable<Progress>,

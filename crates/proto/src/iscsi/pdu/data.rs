@@ -27,7 +27,7 @@ pdu! {
 }
 
 pdu! {
-    /// SCSI Data-In, possibly with status. We never ask for an acknowledgement (A bit).
+    /// SCSI Data-In, possibly with status. We never request an acknowledgement (A bit).
     //= RFC 7143 §11.7
     //= RFC 7143 §11.7.4: without the A bit the target transfer tag is 0xffffffff, the LUN reserved.
     DataIn inline(always), opcode::DATA_IN, At(20) => NO_TAG;

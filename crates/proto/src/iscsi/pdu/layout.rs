@@ -1,6 +1,6 @@
-//! Places of fields in a header, and [`pdu!`](pdu), which makes a PDU of a table of its fields.
+//! Offsets of fields in a header, and [`pdu!`](pdu), which makes a PDU from a table of its fields.
 //!
-//! All is inlined, and the places are constants: what is left are loads and stores of the fields.
+//! All functions are inlined and all offsets are constants: loads and stores of the fields remain.
 
 use super::{Header, Numbers, get16, get32};
 
@@ -135,8 +135,8 @@ impl Place<u32> for DataLen {
     }
 }
 
-/// A PDU: its opcode, what is always the same in it, then a field a line, with its place. Those of
-/// every I/O are `inline(always)`; the others would only make their callers longer.
+/// A PDU: its opcode, its constant fields, then one field per line with its offset. PDUs of the I/O
+/// path are `inline(always)`; the others would only make their callers longer.
 macro_rules! pdu {
     (
         $(#[$doc:meta])*

@@ -55,11 +55,11 @@ pdu! {
     version_active: u8 = At(3),
     /// Length of the text.
     data_len: u32 = DataLen,
-    /// As in the request.
+    /// ISID of the request.
     isid: [u8; 6] = At(8),
     /// The target's part of the session identifier, once the login is complete.
     tsih: u16 = At(14),
-    /// As in the request.
+    /// Task tag of the request.
     task_tag: u32 = At(16),
     /// Sequence numbers.
     numbers: Numbers = At(24),

@@ -24,7 +24,7 @@ pub type Header = [u8; HEADER_BYTES];
 //= RFC 7143 §11.2: the BHS is 48 bytes.
 pub const HEADER_BYTES: usize = 48;
 
-/// The reserved task tag or transfer tag, which stands for none.
+/// The reserved task tag or transfer tag, which means no tag.
 //= RFC 7143 §11.2.1.8: the value 0xffffffff is reserved.
 pub const NO_TAG: u32 = u32::MAX;
 

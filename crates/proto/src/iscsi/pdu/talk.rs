@@ -41,7 +41,7 @@ pdu! {
     data_len: u32 = DataLen,
     /// LUN field, to be copied into the next request.
     lun: [u8; 8] = At(8),
-    /// As in the request.
+    /// Task tag of the request.
     task_tag: u32 = At(16),
     /// TTT, to be copied into the next request, or [`NO_TAG`] when `last`.
     transfer_tag: u32 = At(20),
@@ -60,7 +60,7 @@ pdu! {
     data_len: u32 = DataLen,
     /// LUN field, copied from the NOP-In.
     lun: [u8; 8] = At(8),
-    /// ITT, or [`NO_TAG`](super::NO_TAG) if no response is wanted.
+    /// ITT, or [`NO_TAG`](super::NO_TAG) if no response is requested.
     task_tag: u32 = At(16),
     /// TTT of the NOP-In, or [`NO_TAG`](super::NO_TAG).
     transfer_tag: u32 = At(20),
@@ -91,7 +91,7 @@ pdu! {
     lun: [u8; 8] = At(8),
     /// ITT of the NOP-Out, or [`NO_TAG`].
     task_tag: u32 = At(16),
-    /// TTT, to be copied into the response, or [`NO_TAG`] if none is wanted.
+    /// TTT, to be copied into the response, or [`NO_TAG`] if none is requested.
     transfer_tag: u32 = At(20),
     /// Sequence numbers.
     numbers: Numbers = At(24),

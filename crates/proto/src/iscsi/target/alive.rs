@@ -23,7 +23,7 @@ pub(super) struct Alive {
 /// How long an initiator may take for a logout that we request.
 const LOGOUT_SECONDS: u16 = 5;
 
-//= RFC 7143 §11.9.1: event 1 is "target requests logout", 3 tells how long it may take.
+//= RFC 7143 §11.9.1: event 1 is "target requests logout", Parameter3 has the time limit.
 const EVENT_LOGOUT: u8 = 1;
 
 impl Alive {
@@ -101,7 +101,7 @@ impl IscsiTarget {
         let transfer_tag = self.alive.next_tag;
         self.alive.next_tag = (transfer_tag + 1) % (NO_TAG - 1);
         self.alive.ping = Some((transfer_tag, now));
-        //= RFC 7143 §11.19: a ping of ours has no task tag and does not use up its StatSN.
+        //= RFC 7143 §11.19: our ping has no task tag and does not consume its StatSN.
         let numbers = self.numbers();
         let nop = NopIn { data_len: 0, lun: [0; 8], task_tag: NO_TAG, transfer_tag, numbers };
         self.send(&nop, &[], out);

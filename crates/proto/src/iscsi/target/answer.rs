@@ -21,7 +21,7 @@ const TASK_SET_FULL: u8 = 0x28;
 /// Data that has to be copied goes in pieces of so much when there is little room.
 const COPIED_BYTES: u32 = 4096;
 
-/// Where data to be sent lies.
+/// Source of data to send.
 enum Source<'a> {
     /// In the memory of the unit of this LUN, from this byte on.
     Unit([u8; 8], u64),
@@ -126,8 +126,8 @@ impl IscsiTarget {
         }
     }
 
-    /// Sends as much of a part of a read, which has to be copied, as there is room for. The rest is
-    /// held like a part that completed out of order.
+    /// Sends as much of a part of a copied read as there is room for. The rest is held like a part
+    /// that completed out of order.
     #[cold]
     fn send_what_fits(&mut self, slot: u16, mut done: Done, out: &mut Outbox) {
         let begin = part_begin(done.tag);
@@ -174,7 +174,7 @@ impl IscsiTarget {
         }
         task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
-        // Parts of this task that are held will not be sent.
+        // Held parts of this task will not be sent.
         self.drop_held(slot, out.pool());
         self.fail_when_drained(slot, out);
     }
@@ -187,7 +187,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Sends the held part of a read that is next.
+    /// Sends the next part of a read, if it is held.
     #[cold]
     pub(super) fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let sent = self.tasks[slot].flow.sent;
@@ -235,7 +235,7 @@ impl IscsiTarget {
         self.send_parts(flow, source, len, out);
     }
 
-    /// The same in several PDUs.
+    /// Sends data in several PDUs.
     fn send_parts(&mut self, flow: &mut Flow, source: Source<'_>, len: u32, out: &mut Outbox) {
         let mut at = 0;
         while at < len {
@@ -364,7 +364,7 @@ impl IscsiTarget {
 
     #[cold]
     fn send_check_condition(&mut self, flow: Flow, sense: &Sense, out: &mut Outbox) {
-        // What was moved before the failure is what the residual count tells.
+        // The residual count excludes only the bytes moved before the failure.
         let moved = Flow { wanted: flow.sent, ..flow }.residual();
         //= RFC 7143 §11.4.7: the sense data follows its length in two bytes.
         let mut data = [0; 2 + Sense::FIXED_BYTES];

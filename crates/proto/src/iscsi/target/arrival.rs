@@ -1,8 +1,8 @@
-//! Coming and going. A login is answered when nothing is left of sessions before it: of the one
-//! whose place it takes, and of those of the same initiator that have ended. A connection that is
-//! lost stays known until its own changes have come back.
+//! Start and end of sessions. The target answers a login when no I/O is left of earlier sessions:
+//! of the session that it replaces, and of ended sessions of the same initiator. A lost connection
+//! stays in the list until its changes have completed.
 //!
-//! The initiator may then write anew: nothing that it sent before is executed after that.
+//! The initiator may write again after that: none of its earlier commands is executed later.
 
 use block::{Done, Nanos};
 
@@ -75,8 +75,8 @@ impl IscsiTarget {
         }
     }
 
-    /// Another connection begins: ends if that one has the place of this one, or says that this one
-    /// lives.
+    /// Handles the start of another connection: ends if that one replaces this one, otherwise
+    /// reports that this one is alive.
     pub(super) fn meet(
         &mut self,
         new: &Arrival,
@@ -150,7 +150,7 @@ impl IscsiTarget {
         }
     }
 
-    /// An I/O of a connection that is lost has come back.
+    /// Handles a completed I/O of a lost connection.
     #[cold]
     pub(super) fn left_over_came(&mut self, done: &Done) {
         if let Some(unit) = self.leftovers.came(slot_of(done.tag)) {

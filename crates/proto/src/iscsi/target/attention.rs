@@ -10,7 +10,7 @@ pub(super) struct Attentions {
     pending: Vec<([u8; 8], Sense)>,
     /// A bit for each pending unit, by the low bits of its number.
     concerned: u64,
-    /// A bit for each unit that has said that it was switched on, to this initiator's port.
+    /// Bit set of units that have reported their power-on to this initiator port.
     pub(super) told: [u64; 4],
 }
 
@@ -23,7 +23,7 @@ const REQUEST_SENSE: u8 = 0x03;
 /// Descriptor format, in byte 1 of REQUEST SENSE.
 const DESCRIPTOR: u8 = 0x01;
 
-/// So many are kept for one session; units beyond 64 with news each are told less of it.
+/// Maximum number of pending attentions of a session; units beyond 64 with many each lose some.
 const PENDING_MAX: usize = 512;
 
 /// The bit of a LUN field: that of the low bits of the number, wherever its method puts the rest.
@@ -49,8 +49,8 @@ impl Attentions {
         }
     }
 
-    /// The logical unit with that number is new to this session: it was switched on, or was told
-    /// of that to the same initiator port earlier, whose connection was lost.
+    /// Adds an attention for a logical unit that is new to this session: power on, or I_T nexus
+    /// loss if the same initiator port had the power-on report on an earlier connection.
     //= SAM-5 §Unit attention conditions: power on, and I_T nexus loss.
     pub(super) fn begin(&mut self, lun: u16) {
         let field = encode_lun(lun);
@@ -116,7 +116,7 @@ mod test {
         [0, 64, 255].into_iter().for_each(|lun| attentions.begin(lun));
         assert_eq!(told(&mut attentions, 64), Some(Sense::POWER_ON_RESET));
         assert_eq!(told(&mut attentions, 64), None);
-        // The next session of the same port: one unit has told it, the others have not.
+        // Next session of the same port: one unit has reported the power-on, the others have not.
         let mut next = Attentions { told: attentions.told, ..Attentions::default() };
         [0, 64, 255].into_iter().for_each(|lun| next.begin(lun));
         let said = [0, 64, 255].map(|lun| told(&mut next, lun).unwrap());

@@ -10,7 +10,8 @@ use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun,
 use super::task::{Burst, Flow, NO_MEMORY, Task, TaskState};
 use super::{IscsiTarget, Sink, violation};
 
-/// A longer read of memory goes through buffers, part by part, so that it keeps to the backlog.
+/// Maximum size of a read in place; a longer read of memory goes through buffers, part by part, so
+/// that it stays within the backlog.
 const IN_PLACE_MAX_BYTES: u32 = 1 << 20;
 
 /// Header of a data PDU with its digest, padding and the digest of its data.
@@ -116,7 +117,7 @@ impl IscsiTarget {
         }
         let Task { flow, lun, data: Transfer { offset, .. }, .. } = self.tasks[slot];
         if !self.has_room(flow.len, out) {
-            // There is memory for short parts only: it is read part by part.
+            // Memory suffices for short parts only: the read continues in parts.
             self.tasks[slot].in_place = false;
             return self.continue_read(slot, out);
         }
@@ -133,7 +134,7 @@ impl IscsiTarget {
         self.has_room_for_parts(len, out)
     }
 
-    /// The same for what is long or goes in several PDUs.
+    /// Returns whether the outbox has room for a long read, or one in several PDUs.
     fn has_room_for_parts(&self, len: u32, out: &Outbox) -> bool {
         let (parts, part) = (self.parts(len), self.part_max().min(len) as usize);
         if self.params.data_digest && part + HEADERS_BYTES > Pool::SMALL_BYTES {
@@ -142,7 +143,7 @@ impl IscsiTarget {
         }
         match parts {
             _ if part < Outbox::BY_REFERENCE_BYTES => out.has_room(self.copied_bytes(len)),
-            // A shorter part behind the long ones is copied.
+            // A shorter part after the long ones is copied.
             1 => out.has_room(Outbox::BY_REFERENCE_BYTES + Outbox::ENDED_ROW_BYTES + HEADERS_BYTES),
             _ => out.has_headers(parts + 2 * (parts - (len as usize / part).min(parts))),
         }
@@ -166,7 +167,7 @@ impl IscsiTarget {
         len as usize + (self.parts(len) + 1) * HEADERS_BYTES
     }
 
-    /// Answers a read or write of `wanted` bytes that moves none of them.
+    /// Answers a read or write of `wanted` bytes without moving data.
     #[cold]
     fn move_nothing(
         &mut self,
@@ -217,7 +218,7 @@ impl IscsiTarget {
         }
         while task.data.asked < task.data.len && task.data.has_room() {
             let mut moves = task.data.part_end() - task.data.asked;
-            // Whole blocks are read even where the initiator wants less than the command says.
+            // Whole blocks are read even if the initiator expects less than the command says.
             let block_mask = task.data.block_mask;
             let mut len = (moves + block_mask) & !block_mask;
             let ready = self.backlog.may_read(len as usize, HEADERS_BYTES, out);
@@ -253,7 +254,7 @@ impl IscsiTarget {
         };
         let task = &mut self.tasks[slot];
         let mut flow = Flow::new(command.task_tag, expected, len as u32, 0);
-        // Where the initiator offers less than the command says, whole blocks of it are written.
+        // If the initiator offers less data than the command needs, whole blocks of it are written.
         flow.len &= !place.block_mask;
         task.begin(flow);
         task.data.offset = offset;
@@ -300,17 +301,18 @@ impl IscsiTarget {
         }
         if task.data.buf.is_none() {
             self.ready_for_burst(slot, out);
-            // What is told from now on is less by this one.
+            // The next MaxCmdSN is lower by this command.
             self.affordable = self.affordable.saturating_sub(1);
         }
     }
 
-    /// The same where there is no memory for a whole part: room for what comes by itself will do.
+    /// Takes a smaller buffer if memory does not suffice for a whole part: enough for the
+    /// unsolicited data.
     #[cold]
     fn ready_for_burst(&mut self, slot: u16, out: &Outbox) {
         let task = &mut self.tasks[slot];
         let collects = task.state == TaskState::Collecting;
-        // What is collected is needed in one piece.
+        // Collected data must be contiguous.
         let end =
             if collects { task.data.part_end() } else { task.data.part_end().min(task.burst_end) };
         let len = end.saturating_sub(task.data.asked);
@@ -326,7 +328,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Checks unsolicited data against what was negotiated.
+    /// Checks unsolicited data against the negotiated parameters.
     #[inline(always)]
     pub(super) fn unfit(&self, header: &Header) -> Option<Sense> {
         let command = Command::parse(header);
@@ -367,7 +369,7 @@ fn unfit_data(unsolicited: bool) -> Sense {
 #[inline(always)]
 fn buf_for_read(len: u32, block_mask: u32, copied: bool, out: &Outbox) -> Option<Buf> {
     let least = Pool::SMALL_BYTES.max(block_mask as usize + 1);
-    // What goes in several PDUs is copied when it comes back: there is to be room then, too.
+    // Data for several PDUs is copied on completion: this needs room, too.
     let short = copied && out.is_short(4 * Pool::LARGE_BYTES);
     let len = if short { least.min(len as usize) } else { len as usize };
     out.take_to_send(len, least)

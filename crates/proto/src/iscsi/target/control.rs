@@ -98,7 +98,7 @@ impl IscsiTarget {
         Ok(())
     }
 
-    /// A ping, or the answer to ours.
+    /// Handles a ping, or the answer to ours.
     fn nop_out(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let nop = NopOut::parse(header);
         if nop.task_tag == NO_TAG {
@@ -117,7 +117,7 @@ impl IscsiTarget {
             return Ok(());
         }
         let data = std::mem::take(&mut self.gathered);
-        //= RFC 7143 §11.18.3: the data comes back, as much of it as the initiator can take.
+        //= RFC 7143 §11.18.3: the data is returned, as much of it as the initiator can accept.
         let echo = &data[..data.len().min(self.params.send_max as usize)];
         let answer = NopIn {
             data_len: echo.len() as u32,

@@ -11,7 +11,7 @@ use super::task::{Burst, TaskState};
 use super::{IscsiTarget, Sink};
 
 impl IscsiTarget {
-    /// A Data-Out PDU, whose data is still to come.
+    /// Handles the header of a Data-Out PDU.
     pub(super) fn data_out(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let data = DataOut::parse(header);
         let slot = match self.find_burst(&data) {
@@ -190,7 +190,7 @@ impl IscsiTarget {
             return self.starve(slot);
         }
         let offset = task.received;
-        //= RFC 7143 §11.8.3: an R2T asks for at most MaxBurstLength, and not for nothing.
+        //= RFC 7143 §11.8.3: an R2T requests at most MaxBurstLength, and at least one byte.
         let len = (task.data.part_end() - offset).min(self.params.max_burst);
         task.burst = Burst::Solicited;
         task.burst_end = offset + len;
@@ -205,7 +205,7 @@ impl IscsiTarget {
     }
 
     /// A failed task ends when no data and no I/O of it is in flight.
-    //= RFC 7143 §7.8: all data that was asked for is awaited before the status is sent.
+    //= RFC 7143 §7.8: all requested data is awaited before the status is sent.
     #[cold]
     pub(super) fn fail_when_drained(&mut self, slot: u16, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
@@ -215,7 +215,7 @@ impl IscsiTarget {
         }
     }
 
-    /// A data segment whose digest is wrong.
+    /// Handles a data segment with a wrong digest.
     //= RFC 7143 §7.8: it is rejected, and the task ends with "protocol service CRC error".
     #[cold]
     fn reject_corrupt(&mut self, slot: u16, out: &mut Outbox) {

@@ -53,8 +53,8 @@ impl IscsiTarget {
         if !self.in_order(header)? {
             return Ok(());
         }
-        //= RFC 7143 §11.2.2.1: a longer CDB (1) and the other length of a bidirectional command (2).
-        // No command of ours has either, so whatever the segments say, it is not valid here.
+        //= RFC 7143 §11.2.2.1: a longer CDB (1) and the other length of a bidirectional command
+        // (2). None of our commands supports either, so any such segment is invalid here.
         let place = UnitRef { unit: UnitId(0), in_place: false, block_mask: 0 };
         self.start_other(header, place, Err(Sense::INVALID_FIELD_IN_CDB), out);
         Ok(())
@@ -102,7 +102,7 @@ impl IscsiTarget {
             Ok(Plan::Fill { offset, len, pattern }) => {
                 self.start_job(header, place, Op::Write, vec![(offset, len)], pattern, out);
             }
-            // Nothing moves: GOOD itself, and data-in of a command flagged as a write.
+            // No data moves: GOOD, and data-in of a command with the write flag.
             Ok(Plan::Good | Plan::Data(_) | Plan::Read { .. } | Plan::Write { .. }) => {
                 self.finish_after_data(header, place, None, out);
             }

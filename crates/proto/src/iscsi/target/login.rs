@@ -50,7 +50,7 @@ pub(super) struct Login {
     stage: u8,
     requests: u32,
     text_bytes: usize,
-    /// Text that goes on in the next request.
+    /// Text that continues in the next request.
     text: Vec<u8>,
     keys: Vec<String>,
     /// Our offers, and the parameters agreed so far.
@@ -130,7 +130,7 @@ impl Login {
         }
         self.text.extend_from_slice(text);
         if request.more {
-            //= RFC 7143 §6.2: a text that goes on is answered by an empty one.
+            //= RFC 7143 §6.2: a text that continues is answered by an empty one.
             return Ok(Answer { transit: false, text: Vec::new() });
         }
         let text = std::mem::take(&mut self.text);
@@ -287,7 +287,7 @@ impl Login {
             None => return Err(status::MISSING_PARAMETER),
             Some(name) => directory.find(name).ok_or(status::NOT_FOUND)?,
         };
-        // With MaxConnections=1 nobody can join a session.
+        // With MaxConnections=1, no connection can join a session.
         match self.common.map_or(0, |common| common.tsih) {
             0 => {}
             _ if self.discovery => return Err(status::NO_SUCH_SESSION),
@@ -351,7 +351,8 @@ impl IscsiTarget {
         Ending::Violation(rule)
     }
 
-    /// The longest data segment that we take: what we declared, if we had the chance to.
+    /// Returns the longest data segment that we accept: the declared one, once we had the chance to
+    /// declare it.
     fn receive_max(&self, login: &Login) -> u32 {
         let source = if login.declared { &login.wishes } else { &login.values };
         if login.declared {
@@ -361,7 +362,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Notes who logs in.
+    /// Stores the initiator's name and target.
     pub(super) fn identify(&mut self, login: &Login) {
         self.target = login.identified.unwrap_or(0);
         self.initiator_name = login.initiator_name.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Task management: aborting commands, and answering only when nothing of them is left.
+//! Task management: aborts commands, and answers when none of their I/Os is left.
 
 use block::{Count, Pool};
 
@@ -123,17 +123,17 @@ impl IscsiTarget {
         units.into_iter().for_each(|unit| self.tell(Notice::UnitReset(unit)));
     }
 
-    /// Keeps what other connections have to learn. Said twice is not more than said once, and so
-    /// an initiator cannot have us keep more than there are units.
+    /// Queues a notice for other connections. A notice is queued only once, so an initiator cannot
+    /// queue more than there are units.
     pub(super) fn tell(&mut self, notice: Notice) {
         if !self.notices.contains(&notice) {
             self.notices.push(notice);
         }
     }
 
-    /// Another session has reset a logical unit: commands for it end without a status, and the
-    /// next one is told by a unit attention.
-    //= SAM-5 §Logical unit reset: all commands are aborted, and all other initiators are told.
+    /// Handles a logical unit reset by another session: commands for the unit end without a status,
+    /// and the next one reports a unit attention.
+    //= SAM-5 §Logical unit reset: all commands are aborted, all other initiators get an attention.
     pub(super) fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
         let units = self.entry().units.iter().enumerate();
         let same = |(_, other): &(usize, &Option<crate::scsi::Unit>)| {
@@ -146,7 +146,7 @@ impl IscsiTarget {
         }
     }
 
-    /// The initiator has logged in anew under this session's name: what it asked for here ends
+    /// Ends this session after the initiator's new login with the same name: its commands end
     /// without a status.
     //= RFC 7143 §6.3.5: the old session and its tasks are terminated.
     pub(super) fn end_session(&mut self, out: &mut Outbox) {
@@ -186,7 +186,7 @@ impl IscsiTarget {
         if self.incoming.sink == Sink::Task(slot) {
             self.incoming.sink = Sink::Discard;
         }
-        // I/Os that nobody took yet need not be done.
+        // Requests that were not taken yet are dropped.
         for _ in 0..self.backlog.requests.len() {
             let Some(request) = self.backlog.requests.pop_front() else { break };
             if slot_of(request.io.tag) == slot {
@@ -214,7 +214,7 @@ impl IscsiTarget {
         }
     }
 
-    /// An I/O of an aborted task came back.
+    /// Counts a completed I/O of an aborted task.
     #[cold]
     pub(super) fn aborted_completed(&mut self, slot: u16, out: &mut Outbox) {
         if self.tasks[slot].data.in_flight == 0 {
@@ -260,7 +260,7 @@ impl IscsiTarget {
         }
     }
 
-    /// Gives those who wait for a buffer another try, in order, until one waits again.
+    /// Retries the commands that wait for a buffer, in order, until one waits again.
     #[cold]
     pub(super) fn retry_all(&mut self, out: &mut Outbox) {
         for _ in 0..self.backlog.starving.len() {
@@ -270,7 +270,7 @@ impl IscsiTarget {
                     if self.backlog.holds_any() {
                         self.send_held(slot, out);
                     }
-                    // It may have ended by that, and then it has no slot.
+                    // The command may have ended meanwhile and have no slot.
                     if self.tasks[slot].state == TaskState::Reading
                         && !self.backlog.starving.contains(&slot)
                     {
@@ -281,7 +281,7 @@ impl IscsiTarget {
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {
-                // Still nothing: it keeps its place at the front.
+                // There is still no buffer: the command stays at the front.
                 self.backlog.starving.rotate_right(1);
                 return;
             }

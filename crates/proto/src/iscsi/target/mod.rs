@@ -1,10 +1,10 @@
 //! The target: one connection of a portal, which is one session.
 //!
-//! `login` runs once, and `arrival` holds it until nothing is left of sessions before it. Then
-//! `command` and `data_out` take what initiators send for I/Os, `answer`
-//! sends what volumes return; these are the hot path. All else is in files of its own: `control`
-//! dispatches it, `manage` aborts tasks, `text` answers requests in text, `attention` keeps unit
-//! attentions. A command has one slot of `task`, and a slot has one I/O or several.
+//! `login` runs once, and `arrival` delays its answer until no I/O of earlier sessions is left.
+//! Then `command` and `data_out` handle the PDUs of initiators for I/Os, `answer` sends the results
+//! of volumes; these are the hot path. Other files are: `control` dispatches other PDUs, `manage`
+//! aborts tasks, `text` answers text requests, `attention` stores unit attentions. A command has
+//! one slot of `task`, and a slot has one or more I/Os.
 
 mod alive;
 mod answer;
@@ -158,11 +158,11 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// It is dropped.
+    /// Data to discard.
     Discard,
-    /// It is collected, to be handled as a whole.
+    /// Data that is collected and handled as a whole.
     Gather,
-    /// It is data-out of the task in this slot.
+    /// Data-Out of the task in this slot.
     Task(u16),
 }
 
@@ -170,17 +170,17 @@ enum Sink {
 //= RFC 7143 §13.12: the default of MaxRecvDataSegmentLength is 8192.
 const LOGIN_DATA_BYTES: u32 = 8192;
 
-/// With less memory than this left, the command window is limited to what there is memory for.
+/// With less free memory than this, the command window is limited to what fits.
 const PLENTY_BYTES: usize = 8 << 20;
 
 /// Data kept of a PDU that is not I/O: enough for any ping, and more than any valid text.
 const GATHER_MAX_BYTES: usize = 64 << 10;
 
 impl IscsiTarget {
-    /// A fresh connection.
+    /// Creates a fresh connection.
     ///
-    /// `portal` is what SendTargets tells as the address of every target, `host:port,tag`, such as
-    /// `192.0.2.1:3260,1`. `connection_id` tells connections apart: their sessions' TSIH.
+    /// `portal` is the address of every target in SendTargets, `host:port,tag`, such as
+    /// `192.0.2.1:3260,1`. `connection_id` distinguishes connections: their sessions' TSIH.
     pub fn new(
         config: Arc<TargetConfig>,
         directory: Arc<Directory>,
@@ -347,7 +347,7 @@ impl IscsiTarget {
         self.control(header, out)
     }
 
-    /// A PDU whose header was collected: it may have additional header segments.
+    /// Handles a PDU whose header was collected: it may have additional header segments.
     #[cold]
     fn collected(&mut self, header: &Header, out: &mut Outbox) -> Result<(), Ending> {
         let normal = self.stage == Stage::Normal;
@@ -415,7 +415,7 @@ impl Endpoint for IscsiTarget {
         }
         result?;
         // An initiator that acknowledges a status has read its header and all bytes before it; the
-        // data behind that header may still be in flight.
+        // data after that header may still be in flight.
         //= RFC 7143 §11.3.5: ExpStatSN acknowledges every status before it.
         out.acknowledge(self.known.wrapping_sub(2));
         self.retry_starving(out);

@@ -13,26 +13,26 @@ pub(super) struct Task {
     pub(super) state: TaskState,
     /// Data-Out in flight, beyond immediate data.
     pub(super) burst: Burst,
-    /// It occupies a place in the command window.
+    /// Whether the command occupies a place in the command window.
     pub(super) counted: bool,
     /// The volume is in memory.
     pub(super) in_place: bool,
-    /// Its I/Os are reads, also when it is aborted.
+    /// Whether its I/Os are reads, also after an abort.
     pub(super) reads: bool,
     /// The task was aborted, and its I/O is a flush.
     pub(super) flushed: bool,
-    /// It fails for want of memory, and may be retried.
+    /// Whether the command fails for lack of memory and may be retried.
     pub(super) refused: bool,
     /// Counts uses of the slot, for transfer tags.
     generation: u16,
     pub(super) lun: [u8; 8],
     /// Bytes of data-out that came in order.
     pub(super) received: u32,
-    /// Where the burst of data-out ends, the number of its next PDU, and the R2Ts sent so far.
+    /// End of the data-out burst, the number of its next PDU, and the R2Ts sent so far.
     pub(super) burst_end: u32,
     pub(super) burst_number: u32,
     pub(super) ready_count: u32,
-    /// Which task management request aborted it.
+    /// Number of the task management request that aborted the command.
     pub(super) epoch: u32,
     pub(super) flow: Flow,
     pub(super) data: Transfer,
@@ -45,7 +45,7 @@ pub(super) struct Task {
 /// A slot is two cache lines: a batch of commands touches as many slots as it has.
 const _: () = assert!(size_of::<Task>() <= 128);
 
-/// What a slot is used for.
+/// Use of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TaskState {
     /// Nothing.
@@ -66,7 +66,7 @@ pub(super) enum TaskState {
 /// Data-out that is expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Burst {
-    /// None.
+    /// No burst.
     #[default]
     None,
     /// Unsolicited Data-Out.
@@ -85,7 +85,7 @@ pub(super) struct Flow {
     pub(super) wanted: u32,
     /// Bytes to move: the lesser of both.
     pub(super) len: u32,
-    /// Bytes sent, the number of Data-In, and what is left of their burst.
+    /// Bytes sent, the number of the next Data-In, and the bytes left in its burst.
     pub(super) sent: u32,
     pub(super) data_number: u32,
     pub(super) burst_left: u32,
@@ -110,11 +110,11 @@ pub(super) struct Tasks {
     limit: u16,
 }
 
-/// Why a command fails that had no buffer for its data. The status asks for a retry.
+/// Sense data of a command that had no buffer for its data. The status requests a retry.
 //= SPC-4 §ASC and ASCQ assignments: 55h/03h, insufficient resources.
 pub(super) const NO_MEMORY: Sense = Sense::new(Key::AbortedCommand, 0x55, 0x03);
 
-/// Slots for commands that ask for immediate delivery and so stand outside of the window.
+/// Slots for immediate commands, which are outside the command window.
 const IMMEDIATE_SLOTS: u16 = 4;
 
 impl Tasks {
@@ -148,7 +148,7 @@ impl Tasks {
         self.slots.take()
     }
 
-    /// Gives a slot back. Its buffer must be gone.
+    /// Returns a slot to the free list. Its buffer must be gone.
     #[inline(always)]
     pub(super) fn release(&mut self, slot: u16) {
         let task = &mut self.slots[slot];
@@ -178,7 +178,7 @@ impl Tasks {
         self.slots.iter().filter(|(_, task)| task.state != TaskState::Free)
     }
 
-    /// Empties every slot, whatever is in flight.
+    /// Empties every slot, with or without I/Os in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, task) in self.slots.iter_mut() {
             task.data.give_buf(pool);
@@ -203,14 +203,14 @@ impl IndexMut<u16> for Tasks {
 }
 
 impl Task {
-    /// The name of this use of `slot`, for data that is asked for. Never [`NO_TAG`].
+    /// Returns the name of this use of `slot`, for requested data. Never [`NO_TAG`].
     ///
     /// [`NO_TAG`]: crate::iscsi::pdu::NO_TAG
     pub(super) fn transfer_tag(&self, slot: u16) -> u32 {
         u32::from(self.generation) << 16 | u32::from(slot)
     }
 
-    /// What the command moves is known.
+    /// Sets the amount of data that the command moves.
     #[inline(always)]
     pub(super) fn begin(&mut self, flow: Flow) {
         self.flow = flow;
@@ -235,7 +235,7 @@ impl Task {
 }
 
 impl Flow {
-    /// A command that would move `wanted` bytes where `expected` were announced.
+    /// Returns the flow of a command that would move `wanted` bytes with `expected` announced.
     #[inline(always)]
     pub(super) fn new(task_tag: u32, expected: u32, wanted: u32, max_burst: u32) -> Flow {
         let len = expected.min(wanted);

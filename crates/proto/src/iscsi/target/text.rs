@@ -63,12 +63,12 @@ impl IscsiTarget {
         self.send_text(&request, exchange, out);
     }
 
-    /// Sends the next part of a response, and keeps the exchange if it continues.
+    /// Sends the next part of a response, and stores the exchange if it continues.
     fn send_text(&mut self, request: &TextRequest, mut exchange: Exchange, out: &mut Outbox) {
         let rest = exchange.answer.len() - exchange.sent;
         let len = rest.min(self.params.send_max as usize);
         let more = len < rest;
-        //= RFC 7143 §11.11.1: F answers F, once everything is said.
+        //= RFC 7143 §11.11.1: F answers F, once the text is complete.
         let last = request.last && !more;
         let response = TextResponse {
             last,

@@ -26,8 +26,8 @@ pub(super) enum Incoming {
     Chunk { slot: u16, kind: u16, len: u32, ends: bool },
     /// Bytes to skip.
     Skip { slot: u16, left: u32, ends: bool },
-    /// The reply to a question about allocation: bytes left of the chunk, whether it ends the
-    /// reply, and what it has.
+    /// The reply to a block status request: bytes left of the chunk, whether it ends the reply, and
+    /// the part that is next.
     Status { left: u32, ends: bool, part: StatusPart },
 }
 
@@ -195,7 +195,7 @@ impl NbdInitiator {
     }
 
     /// Checks that a chunk's data is new and within the requested range; returns its place there.
-    //= NBD §Structured reply chunks: what comes lies in what was asked for, and never twice.
+    //= NBD §Structured reply chunks: data is within the requested range, and never comes twice.
     fn claim(&mut self, slot: u16, offset: u64, count: u32) -> Result<u32, Ending> {
         let asked = &mut self.ios[slot];
         let begin = asked.offset + u64::from(asked.own.done);

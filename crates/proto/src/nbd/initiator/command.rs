@@ -62,7 +62,8 @@ impl NbdInitiator {
             Op::WriteZeroes => command::WRITE_ZEROES,
         };
         let flushes = kind == command::FLUSH;
-        //= NBD §Block size constraints: the maximum is for what moves data; a trim may be longer.
+        //= NBD §Block size constraints: the maximum is for commands that move data; a trim may be
+        // longer.
         let moves = matches!(next.op, Op::Read | Op::Write);
         next.own.part = match flushes {
             true => 1,

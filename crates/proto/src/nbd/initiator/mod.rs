@@ -57,9 +57,9 @@ pub struct NbdInitiator {
     flags: u16,
     max_request: u32,
     structured: bool,
-    /// The server's description of the export, and the instance that a server of ours tells in it.
+    /// The server's description of the export, and the instance in it, if the server is ours.
     description: Option<String>,
-    /// The backing store that a server of ours tells there.
+    /// Backing store in the description, if the server is ours.
     backing: Option<Backing>,
     instance: Option<u64>,
     ios: IoTable<Progress>,
@@ -222,7 +222,7 @@ impl Initiator for NbdInitiator {
         self.ios.in_doubt(|io| Some((io.offset + u64::from(io.own.done), io.own.part.into())))
     }
 
-    // `fence` keeps its default: NBD has no word for what another connection has sent.
+    // `fence` has its default: NBD has no command to end the commands of another connection.
     fn instance(&self) -> Option<u64> {
         self.instance
     }

@@ -126,12 +126,12 @@ impl NbdInitiator {
         self.stage = Stage::Contexts;
     }
 
-    /// The server selected the context, or the list of those that it selected ends: whether there
-    /// is one or not, the export is next.
+    /// Handles the answer to the metadata context request: a selected context, or the end of the
+    /// list. In both cases, the export is next.
     fn context_answered(&mut self, kind: u32, data: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         let number = data.first_chunk().map(|number| u32::from_be_bytes(*number));
         match (kind, number) {
-            //= NBD §NBD_REP_META_CONTEXT: only contexts that were asked for, each once.
+            //= NBD §NBD_REP_META_CONTEXT: only requested contexts, each once.
             (reply::META_CONTEXT, Some(_))
                 if data[4..] != *allocation::NAME || self.context.is_some() =>
             {
@@ -208,9 +208,9 @@ impl NbdInitiator {
     fn shape(&mut self, bytes: u64, block_bytes: u32) {
         self.geometry = Geometry {
             read_only: self.flags & flag::READ_ONLY != 0,
-            //= NBD §Transmission flags: who knows flushes may lose what was not flushed.
+            //= NBD §Transmission flags: a server with flushes may lose unflushed data.
             volatile: self.flags & flag::FLUSH != 0,
-            //= NBD §NBD_CMD_TRIM: nothing is promised of what is trimmed.
+            //= NBD §NBD_CMD_TRIM: the content of trimmed ranges is undefined.
             trim_zeroes: false,
             ..Geometry::new(bytes.min(i64::MAX as u64), block_bytes)
         };

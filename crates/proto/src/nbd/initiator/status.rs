@@ -14,7 +14,7 @@ use super::{NbdInitiator, violation};
 #[derive(Debug)]
 pub(super) struct Query {
     cookie: u64,
-    /// Bytes that were asked about.
+    /// Bytes of the queried range.
     len: u32,
     sum: Allocation,
     /// A chunk with descriptors came.

@@ -33,7 +33,7 @@ const LONG: Nanos = Nanos::from_secs(1);
 const LATE_MAX_BYTES: usize = 64 << 10;
 
 impl NbdTarget {
-    /// Whether this choice of an export must wait. If so, it is held.
+    /// Returns whether this choice of an export must wait. If so, it is held.
     pub(super) fn must_hold(&mut self, now: Nanos, kind: u32, data: &[u8]) -> bool {
         let name = match kind {
             option::EXPORT_NAME => Some(data),
@@ -52,7 +52,7 @@ impl NbdTarget {
         true
     }
 
-    /// A connection of the same host begins: says that this one lives.
+    /// Handles the start of a connection of the same host: reports that this one is alive.
     pub(super) fn meet(&mut self, new: &Arrival, is_there: &mut dyn FnMut() -> bool) {
         let Some(presence) = &self.presence else { return };
         if presence.meet(new) != Meeting::None && is_there() {
@@ -60,7 +60,7 @@ impl NbdTarget {
         }
     }
 
-    /// Keeps what comes behind a choice that is not answered.
+    /// Stores the bytes after a choice that is not answered yet.
     pub(super) fn keep_for_later(&mut self, bytes: &[u8]) -> Result<(), Ending> {
         let Some(held) = &mut self.held else { return Ok(()) };
         held.late.extend_from_slice(bytes);
@@ -87,7 +87,7 @@ impl NbdTarget {
         }
     }
 
-    /// An export was chosen: what its client knows of failed flushes.
+    /// Recalls the failed flushes that the client of the chosen export knows about.
     pub(super) fn recall_losses(&mut self) {
         let gone = self.presence.as_mut().and_then(|presence| presence.recall());
         let losses = self.export().instance.as_ref().map_or(0, Instance::losses);
@@ -154,7 +154,7 @@ impl NbdTarget {
         }
     }
 
-    /// An I/O of a connection that is lost has come back.
+    /// Handles a completed I/O of a lost connection.
     #[cold]
     pub(super) fn left_over_came(&mut self, slot: u16, done: &Done) {
         if self.leftovers.came(slot).is_some() {

@@ -27,7 +27,7 @@ pub(super) struct Slot {
     /// The error of its reply; 0 is success.
     pub(super) error: u32,
     fua: bool,
-    /// The command is being flushed, by itself or after its change.
+    /// Whether the command is flushing, alone or after its change.
     pub(super) flushes: bool,
     /// Data of an incomplete part, and its length.
     buf: Option<Buf>,
@@ -241,7 +241,7 @@ impl NbdTarget {
         let held = &mut self.slots[slot];
         held.error = error;
         if op == Op::Flush {
-            // Its reply is durable itself, and it has no length.
+            // A flush is durable and has no length.
             (held.fua, held.len) = (error == 0, 0);
         }
         self.work_on(slot, out);
@@ -316,7 +316,7 @@ impl NbdTarget {
         if self.slots[slot].work == Work::Other(Op::Flush) {
             return self.losses.result_of_flush(export.id, export.instance.as_ref(), result);
         }
-        // The flush covers only what the command did before it.
+        // The flush covers only the preceding part of this command.
         export.instance.iter().for_each(|instance| instance.note_flush(result));
         result
     }

@@ -54,7 +54,7 @@ pub struct NbdTarget {
     /// Index of the chosen export.
     export: usize,
     slots: Slots<Slot>,
-    /// The write whose data comes next.
+    /// Write whose data comes next.
     sink: Option<u16>,
     backlog: Backlog,
     /// The clients of the server, of which this is one once it chooses an export, and the number of

@@ -17,7 +17,7 @@ const OPTION_MAX_BYTES: u32 = 2 * EXPORT_MAX_BYTES as u32;
 const OPTIONS_MAX: u32 = 256;
 /// Preferred block size.
 const PREFERRED_BYTES: u32 = 4096;
-/// Zeroes behind the reply to EXPORT_NAME, for clients without NO_ZEROES.
+/// Number of zeroes after the reply to EXPORT_NAME, for clients without NO_ZEROES.
 const PADDING_BYTES: usize = 124;
 
 impl NbdTarget {
@@ -140,7 +140,7 @@ impl NbdTarget {
     fn list(&mut self, out: &mut Outbox) {
         for export in self.exports.list() {
             let (name, words) = (export.name.as_bytes(), export.description.as_bytes());
-            //= NBD §NBD_REP_SERVER: what stands behind the name is for people.
+            //= NBD §NBD_REP_SERVER: text after the name is for people.
             head(option::LIST, reply::SERVER, 4 + name.len() + words.len(), out);
             out.bytes(&(name.len() as u32).to_be_bytes());
             out.bytes(name);
@@ -150,7 +150,7 @@ impl NbdTarget {
     }
 
     /// Describes an export, and starts to serve it for GO.
-    //= NBD §NBD_OPT_GO: name, then which information is wanted; the size is always told.
+    //= NBD §NBD_OPT_GO: name, then the requested information; the size is always sent.
     fn info(&mut self, kind: u32, data: &[u8], out: &mut Outbox) {
         let Some((name, wanted)) = asked_of(data) else {
             return say(kind, reply::INVALID, b"lengths do not match", out);
@@ -170,7 +170,7 @@ impl NbdTarget {
         for size in [least, least.max(PREFERRED_BYTES), REQUEST_MAX_BYTES] {
             out.bytes(&size.to_be_bytes());
         }
-        //= NBD §NBD_INFO_DESCRIPTION: words for people, for who asks for them.
+        //= NBD §NBD_INFO_DESCRIPTION: text for people, for clients that request it.
         if wanted.contains(&info::DESCRIPTION.to_be_bytes()) {
             let words = match &export.instance {
                 Some(instance) => with_instance(&export.description, instance.number()),

@@ -126,7 +126,7 @@ fn queries_of(data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     rest.is_empty().then_some((name, queries))
 }
 
-/// A string behind its length, and the rest.
+/// Returns a string after its length, and the rest.
 fn string(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let (len, rest) = data.split_first_chunk::<4>()?;
     let len = u32::from_be_bytes(*len) as usize;

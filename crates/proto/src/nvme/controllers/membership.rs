@@ -1,4 +1,4 @@
-//! What a queue holds of its controller.
+//! Membership of a queue in its controller.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -141,7 +141,7 @@ impl Drop for Membership {
         registry.count(&self.controller.host, |holding| holding.memory_bytes.lower(bytes));
         let id = self.controller.id;
         if self.is_given_up() {
-            // Its place was given away.
+            // Another controller has its place.
         } else if self.queue == 0 {
             registry.entries.remove(&id);
             registry.end_queues(&self.controller);

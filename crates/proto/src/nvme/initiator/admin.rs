@@ -17,7 +17,7 @@ use super::{Association, ControllerInstance, NvmeInitiatorConfig, names, replace
 /// and sends Keep Alives.
 ///
 /// It is an [`Initiator`] without room for I/Os, so that any driver of initiators can drive it, or
-/// use it alone to query a volume. Closing shuts the controller down.
+/// use it alone to query a volume. Closing it shuts the controller down.
 #[derive(Debug)]
 pub struct NvmeAdmin {
     control: Control,
@@ -50,7 +50,7 @@ enum Question {
     Nothing,
 }
 
-/// What was identified.
+/// Results of Identify.
 #[derive(Clone, Debug, Default)]
 struct Learned {
     queues: u16,
@@ -67,10 +67,10 @@ struct Learned {
 //= NVMe-oF §Connect command: an admin queue has at least 32.
 const ENTRIES: u16 = 32;
 
-/// How often a controller is asked whether it has reset another one.
+/// Interval of queries whether a controller has reset another one.
 const RESET_POLL_INTERVAL: Nanos = Nanos::from_millis(50);
 
-/// Longest transfer of ours, whatever the controller allows.
+/// Our maximum transfer, regardless of the controller's.
 const TRANSFER_MAX_BYTES: u64 = 1 << 30;
 
 /// Most blocks in one command.
@@ -106,8 +106,8 @@ impl NvmeAdmin {
         }
     }
 
-    /// Replaces an older association, of whose commands some were never answered: its controller is
-    /// reset, where the new one can do that. [`Association::fence`] tells the outcome.
+    /// Replaces an older association with unanswered commands: its controller is reset, if the new
+    /// one can do that. [`Association::fence`] returns the outcome.
     pub fn replacing(self, old: ControllerInstance) -> NvmeAdmin {
         NvmeAdmin { old: Some(old), ..self }
     }
@@ -174,7 +174,7 @@ impl NvmeAdmin {
     fn check_controller(&self) -> Result<(), Ending> {
         let page = &self.control.facts().controller;
         let refuse = |why: &str| Err(Ending::Refused(why.to_owned()));
-        //= NVMe base §CNTRLTYPE: 0 is not told, 1 an I/O controller.
+        //= NVMe base §CNTRLTYPE: 0 is not reported, 1 an I/O controller.
         if page[111] > 1 {
             return refuse("the controller is not an I/O controller");
         }
@@ -182,7 +182,7 @@ impl NvmeAdmin {
         if get32(page, 536) & 3 == 0 {
             return refuse("the controller does not support SGLs, which NVMe/TCP requires");
         }
-        //= NVMe-oF §Identify Controller: IOCCSZ is at least 4, and ICDOFF is what we do with.
+        //= NVMe-oF §Identify Controller: IOCCSZ is at least 4, and we support only ICDOFF 0.
         if get32(page, 1792) < 4 || get16(page, 1800) != 0 {
             return refuse("the controller's IOCCSZ or ICDOFF is not supported");
         }
@@ -328,7 +328,7 @@ impl NvmeAdmin {
             0 => u32::MAX,
             blocks => blocks,
         };
-        //= NVMe base §MAXCMD: commands in flight on a queue; 0 is not told.
+        //= NVMe base §MAXCMD: commands in flight on a queue; 0 is not reported.
         let entries = (u32::from(facts.capabilities as u16) + 1).max(2);
         let commands = match get16(page, 514) {
             0 => entries,

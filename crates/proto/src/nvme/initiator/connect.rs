@@ -68,12 +68,12 @@ impl Connect {
         Ok(id)
     }
 
-    /// Whether an I/O queue is refused because the one before it, of the same identifier, is not
-    /// gone: a sequence error, as the standard has it and Linux does it; SPDK says that the
-    /// identifier is not valid.
+    /// Returns whether an I/O queue was refused because the previous one with the same identifier
+    /// still exists: a sequence error in the standard and Linux; SPDK reports an invalid queue
+    /// identifier.
     pub(super) fn is_taken(&self, completion: &Completion) -> bool {
         let status = completion.status;
-        //= NVMe-oF §Connect command: IPO is the offset of what is wrong, IATTR says where.
+        //= NVMe-oF §Connect command: IPO is the offset of the invalid parameter, IATTR says where.
         let names_queue = completion.result as u32 & 0x1_ffff == 42;
         let invalid = status.means(Status::CONNECT_INVALID_PARAMETERS) && names_queue;
         let taken = invalid
@@ -84,7 +84,7 @@ impl Connect {
 
     fn refused(&self, completion: &Completion) -> Ending {
         let status = completion.status;
-        //= NVMe-oF §Connect command: IPO is the offset of what is wrong, IATTR says where.
+        //= NVMe-oF §Connect command: IPO is the offset of the invalid parameter, IATTR says where.
         let (at, in_data) = (completion.result as u16, completion.result & 1 << 16 != 0);
         if status.means(Status::CONNECT_INVALID_HOST) {
             let (host, subsystem) = (&self.host_nqn, &self.subsystem_nqn);

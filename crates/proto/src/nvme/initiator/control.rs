@@ -38,10 +38,10 @@ pub(super) struct Control {
     next_beat: Option<Nanos>,
     beat: Option<PingTimeout>,
     closing: bool,
-    /// When whatever is awaited is late, and how long that may take.
+    /// Time-out of the awaited event, and its length.
     until: Nanos,
     patience: Nanos,
-    /// When to ask again whether the controller is ready, or shut down.
+    /// Time of the next query whether the controller is ready, or shut down.
     ask_again: Option<Nanos>,
     give_up_waiting: Nanos,
 }
@@ -80,7 +80,7 @@ pub(super) struct Facts {
 pub(super) enum Reply {
     /// The controller is ready for commands.
     Opened,
-    /// The answer to [`Control::ask`], with its data.
+    /// Answer to [`Control::ask`], with its data.
     Answer(Completion, Vec<u8>),
 }
 
@@ -133,13 +133,13 @@ impl Control {
         self.step == Step::Closed
     }
 
-    /// Whether closing was asked for.
+    /// Returns whether closing was requested.
     pub(super) fn is_closing(&self) -> bool {
         self.closing
     }
 
-    /// Sends a command whose answer has at most `data_max` bytes of data, 4096 at most. Only when
-    /// the answer to the last one is here.
+    /// Sends a command whose answer has at most `data_max` bytes of data, at most 4096. Only after
+    /// the answer to the previous one.
     pub(super) fn ask(
         &mut self,
         now: Nanos,
@@ -258,7 +258,7 @@ impl Control {
         Err(self.link.give_up(fatal, header, out))
     }
 
-    /// Whether data that begins is that which was asked for.
+    /// Checks that arriving data is the requested data.
     fn check_data(&mut self, data: &Data) -> Result<(), Fatal> {
         if !self.asking || data.command != self.id {
             return Err(Fatal::field(8, "NVMe-TCP §3.6.2.9: CCCID is that of a command"));
@@ -278,7 +278,7 @@ impl Control {
         Ok(())
     }
 
-    /// An event came. We ask for none, so all there is to do is to let the target tell of the next.
+    /// Handles an event. We enable none, so only a new event request is sent.
     fn event(&mut self, completion: &Completion, out: &mut Outbox) {
         self.awaits_events = completion.status.is_success();
         if self.awaits_events {
@@ -315,7 +315,7 @@ impl Control {
         self.next_beat = (self.rhythm.interval != Nanos(0)).then_some(due);
     }
 
-    /// When [`tick`](Self::tick) wants to be called next.
+    /// Returns when [`tick`](Self::tick) must be called next.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         if self.step == Step::Closed {
             return None;
@@ -326,7 +326,7 @@ impl Control {
         [until, self.ask_again, self.next_beat, dead].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Does the work due at `now`.
     pub(super) fn tick(&mut self, now: Nanos, out: &mut Outbox) -> Result<(), Ending> {
         if self.step == Step::Closed {
             return Ok(());
@@ -357,7 +357,7 @@ impl Control {
         Ok(())
     }
 
-    /// Something did not come in time. Once closing was asked for, that is as good as an end.
+    /// Handles a time-out. During closing, it counts as the end.
     fn late(&mut self, what: &'static str) -> Result<(), Ending> {
         if self.closing {
             self.step = Step::Closed;

@@ -36,7 +36,8 @@ pub enum SubsystemKind {
     Other(u8),
 }
 
-/// A connection to the discovery service of a portal. It asks, then shuts its controller down.
+/// A connection to the discovery service of a portal. It reads the log, then shuts its controller
+/// down.
 #[derive(Debug)]
 pub struct NvmeDiscovery {
     control: Control,

@@ -187,7 +187,7 @@ impl NvmeQueue {
         self.finish(slot, Ok(()), Cause::NONE);
     }
 
-    /// A long I/O goes on with another command.
+    /// Continues a long I/O with another command.
     #[cold]
     fn send_more(&mut self, slot: u16, out: &mut Outbox) {
         self.send(slot, out);
@@ -301,8 +301,8 @@ fn cause_of(status: Status) -> Cause {
     Cause(STATUS | u32::from(status.to_wire() >> 1))
 }
 
-/// What a status means that came another way than through a queue of ours: status code type and
-/// status code, as the kernel tells them.
+/// Returns fault and cause of a status from the kernel: status code type and status code, without
+/// the phase bit.
 pub fn status_from_kernel(status: u16) -> (Fault, Cause) {
     let status = Status::from_wire(status << 1);
     (fault_of(status), cause_of(status))

@@ -119,7 +119,7 @@ impl Link {
         fatal.terminate(kind::H2C_TERM_REQ, offender, out)
     }
 
-    /// The same for a PDU that the frame refused; `bytes` is where it begins.
+    /// Gives up the connection after a PDU that the frame refused; `bytes` is the PDU's start.
     #[cold]
     pub(super) fn give_up_at(&self, fatal: Fatal, bytes: &[u8], out: &mut Outbox) -> Ending {
         let offender = self.frame.offender(bytes).to_vec();

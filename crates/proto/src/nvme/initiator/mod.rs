@@ -1,9 +1,9 @@
 //! The host's end: an admin queue and the I/O queues of its association.
 //!
-//! An association is one [`NvmeAdmin`] and any number of [`NvmeQueue`]s, each a connection of its
-//! own. A ready admin queue provides an [`Association`], from which queues with identifiers from 1
-//! to [`Association::queues`] are made. The admin queue must be driven as long as its queues are
-//! used, as it keeps the association alive. Close the queues first, then the admin queue.
+//! An association is one [`NvmeAdmin`] and any number of [`NvmeQueue`]s, each with its own
+//! connection. A ready admin queue provides an [`Association`], from which queues with identifiers
+//! from 1 to [`Association::queues`] are made. Drive the admin queue as long as its queues are
+//! used, because it sends the Keep Alives. Close the queues first, then the admin queue.
 
 mod admin;
 mod connect;
@@ -95,13 +95,13 @@ impl NvmeInitiatorConfig {
 pub struct ControllerInstance {
     /// Controller identifier.
     pub id: u16,
-    /// Controller Instance Uniquifier; zero where it tells none.
+    /// Controller Instance Uniquifier; zero if the controller has none.
     pub ciu: u8,
     /// Controller Instance Random Number.
     pub cirn: u64,
 }
 
-/// What an I/O queue needs to know of its controller and namespace.
+/// Facts that an I/O queue needs about its controller and namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Association {
     /// Model number of the controller, without the spaces around it.

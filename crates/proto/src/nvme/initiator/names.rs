@@ -1,4 +1,4 @@
-//! Names that a controller tells: of a disk, and of the running server.
+//! Names that a controller reports: of a disk, and of the running server.
 
 use crate::nvme::instance_of;
 
@@ -44,7 +44,7 @@ fn name(kind: &str, value: &[u8]) -> Option<String> {
     value.iter().any(|byte| *byte != 0).then(|| format!("{kind}.{digits}"))
 }
 
-/// The instance of a server of ours, in Identify Controller data.
+/// Returns the instance of a server of ours, from Identify Controller data.
 pub(super) fn instance(data: &[u8]) -> Option<u64> {
     instance_of(data.get(3072..)?)
 }

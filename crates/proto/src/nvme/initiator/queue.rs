@@ -24,12 +24,12 @@ pub struct NvmeQueue {
     stage: Stage,
     /// When connecting or closing is late.
     until: Nanos,
-    /// When to ask for the connection again, which was refused for a queue before us.
+    /// Time of the next Connect, after a refusal because of the previous queue.
     again_at: Option<Nanos>,
     told: Told,
 }
 
-/// Facts that the association tells of its namespace.
+/// Facts about the namespace from the association.
 #[derive(Debug)]
 struct Told {
     fence: Fence,
@@ -46,7 +46,8 @@ pub(super) struct Limits {
     pub(super) in_capsule: u32,
     /// Bytes in one command.
     pub(super) transfer: u32,
-    /// The same for zeroing and trimming; 0 if the target does not do it.
+    /// Maximum number of bytes in a zeroing and in a trim command; 0 if the target lacks the
+    /// command.
     pub(super) zeroes: u32,
     pub(super) trim: u32,
     disconnect: bool,
@@ -58,7 +59,7 @@ pub(super) struct Incoming {
     pub(super) slot: u16,
     /// Bytes received of it.
     pub(super) have: u32,
-    /// It has the SUCCESS flag.
+    /// Whether the PDU has the SUCCESS flag.
     pub(super) success: bool,
 }
 
@@ -74,8 +75,7 @@ enum Stage {
     Closed,
 }
 
-/// How often a queue asks to be let in while the one before it, of the same identifier, has
-/// commands left.
+/// Retry interval of Connect while the previous queue with the same identifier has commands left.
 const AGAIN: Nanos = Nanos::from_millis(20);
 /// Time-out of a Disconnect command.
 const DISCONNECT_PATIENCE: Nanos = Nanos::from_secs(5);

@@ -1,5 +1,5 @@
-//! Cross-Controller Reset: a new controller ends an old one, of which no connection is left, and
-//! with it the commands that were never answered.
+//! Cross-Controller Reset: a new controller ends an old one that has no connections left, and with
+//! it the unanswered commands.
 
 use block::Nanos;
 
@@ -24,7 +24,7 @@ const LOG_BYTES: u32 = 4096;
 /// Outcome of a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing of the old controller is left.
+    /// The old controller has no commands left.
     Done,
     UnderWay,
     Failed,
@@ -37,7 +37,7 @@ pub(super) fn is_supported(page: &[u8]) -> bool {
 }
 
 /// How long a controller takes to end its commands after it has lost its host, as it says.
-//= NVMe base §CQT: milliseconds; zero is not told.
+//= NVMe base §CQT: milliseconds; zero is not reported.
 pub(super) fn quiesce_time(page: &[u8]) -> Nanos {
     Nanos::from_millis(get16(page, at::CQT).into())
 }
@@ -71,7 +71,7 @@ pub(super) fn log(id: u16) -> CommandBuilder {
     CommandBuilder::new(admin::GET_LOG_PAGE, id, u32::MAX).word(10, LOG | (LOG_BYTES / 4 - 1) << 16)
 }
 
-/// The outcome as the log tells it.
+/// Returns the outcome from the log page.
 //= NVMe base §Cross-Controller Reset log page: NE; entries of ICID, CIU, ACID, CCRS.
 pub(super) fn logged(data: &[u8], old: ControllerInstance) -> Outcome {
     let (head, rest) = data.split_at(8);

@@ -5,7 +5,7 @@ use block::Fault;
 /// Progress of an I/O's commands.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Its fault, whatever the completion says.
+    /// Fault of the I/O, even if the completion reports success.
     pub(super) fault: Option<Fault>,
     /// Bytes done by earlier commands, and bytes of the one in flight.
     pub(super) done: u32,

@@ -45,7 +45,7 @@ pub enum SglKind {
     /// In the capsule.
     //= NVMe-TCP §3.3.1: in-capsule data is an SGL Data Block descriptor with an offset.
     InCapsule,
-    /// In PDUs of its own.
+    /// In separate PDUs.
     //= NVMe-TCP §3.3.2: all other data is a Transport SGL Data Block descriptor, sub type Ah.
     Transport,
     /// Unknown.
@@ -111,7 +111,7 @@ impl<'a> Command<'a> {
         }
     }
 
-    /// Offset of in-capsule data behind the entry.
+    /// Returns the offset of in-capsule data after the entry.
     #[inline(always)]
     pub fn sgl_offset(self) -> u64 {
         get64(self.0, 24)
@@ -184,7 +184,7 @@ impl CommandBuilder {
         CommandBuilder::new(admin::FABRICS, id, u32::from(fabrics_type))
     }
 
-    /// With data in PDUs of its own.
+    /// Sets a descriptor for data in separate PDUs.
     #[inline(always)]
     pub fn transport(self, len: u32) -> CommandBuilder {
         self.field(32, len.to_le_bytes())
@@ -228,7 +228,8 @@ impl CommandBuilder {
         self.0
     }
 
-    /// The header of a command capsule of `len` bytes whose data, if any, begins at `data_offset`.
+    /// Returns the header of a command capsule of `len` bytes whose data, if any, begins at
+    /// `data_offset`.
     #[inline(always)]
     pub fn capsule(self, flags: u8, data_offset: u8, len: u32) -> [u8; CAPSULE_BYTES] {
         let header_len = CAPSULE_BYTES as u8;

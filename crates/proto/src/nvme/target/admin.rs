@@ -1,4 +1,4 @@
-//! Admin commands: their dispatch, and those without a file of their own.
+//! Admin commands: their dispatch, and those without a separate file.
 
 use block::Nanos;
 
@@ -15,7 +15,7 @@ use super::slot::{Job, SlotState};
 /// State of an admin queue beyond that of other queues.
 #[derive(Debug)]
 pub(super) struct Admin {
-    /// Of a discovery controller.
+    /// Whether this is a discovery controller.
     pub(super) discovery: bool,
     /// Controller configuration and status.
     pub(super) configuration: u32,
@@ -43,7 +43,7 @@ pub(super) const EVENTS_LIMIT: u8 = 3;
 pub(super) const KEEP_ALIVE_UNIT_MS: u32 = 1000;
 
 /// Rounds KATO up.
-//= NVMe base §Keep Alive Timer: rounded up to the granularity that KAS tells.
+//= NVMe base §Keep Alive Timer: rounded up to the granularity in KAS.
 pub(super) fn in_whole_units(keep_alive_ms: u32) -> u32 {
     keep_alive_ms.div_ceil(KEEP_ALIVE_UNIT_MS).saturating_mul(KEEP_ALIVE_UNIT_MS)
 }

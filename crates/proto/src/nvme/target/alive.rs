@@ -97,7 +97,7 @@ impl NvmeTarget {
 
     fn admin_deadline(&self) -> Option<Nanos> {
         let admin = self.admin.as_ref()?;
-        //= NVMe-oF §Discovery controller: one without keep alive ends after a time without commands.
+        //= NVMe-oF §Discovery controller: without keep alive it ends after a time without commands.
         let silent = later(self.alive.heard, self.config.discovery_timeout);
         admin.deadline.or(admin.discovery.then_some(silent))
     }

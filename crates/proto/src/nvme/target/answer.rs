@@ -11,7 +11,8 @@ use super::NvmeTarget;
 use super::command::BlockRange;
 use super::slot::SlotState;
 
-/// With digests, data and digest lie in one buffer of the outbox; half of one keeps whole blocks.
+/// With digests, data and digest are in one buffer of the outbox; half a buffer leaves blocks
+/// whole.
 pub(super) const DIGESTED_MAX_BYTES: u32 = Pool::LARGE_BYTES as u32 / 2;
 
 impl NvmeTarget {
@@ -93,8 +94,8 @@ impl NvmeTarget {
         }
     }
 
-    /// Sends the first `len` bytes of a buffer, which stand at `sent` in a command's data, with the
-    /// completion if that is the `end` of it.
+    /// Sends the first `len` bytes of a buffer, at offset `sent` in a command's data, with the
+    /// completion if this is the `end` of the data.
     #[inline(always)]
     fn send_data(
         &mut self,
@@ -131,7 +132,7 @@ impl NvmeTarget {
     }
 
     /// Whether the last C2HData may carry SUCCESS in place of a completion.
-    //= NVMe-TCP §3.3.2: SUCCESS stands for a completion that has nothing else to say.
+    //= NVMe-TCP §3.3.2: SUCCESS replaces a completion that has no other information.
     #[inline(always)]
     fn shortcut(&mut self) -> bool {
         if !self.queue.flow_control {
@@ -194,7 +195,7 @@ impl NvmeTarget {
             return self.backlog.hold(done);
         }
         self.drop_part(slot, done, out);
-        // Parts of this command that are held will not be sent.
+        // Held parts of this command will not be sent.
         while let Some(held) = self.backlog.take_held(|done| slot_of(done.tag) == slot) {
             self.drop_part(slot, held, out);
         }
@@ -209,7 +210,7 @@ impl NvmeTarget {
         done.buf.into_iter().for_each(|buf| out.give(buf));
     }
 
-    /// Sends the held part of a read that is next.
+    /// Sends the next part of a read, if it is held.
     #[cold]
     fn send_held(&mut self, slot: u16, out: &mut Outbox) {
         let next = part_tag(slot, self.slots[slot].moved);

@@ -1,6 +1,6 @@
-//! Coming and going. The Connect command of an admin queue is answered when nothing is left of
-//! queues of the same host that have ended. A queue whose connection is lost keeps its place, and
-//! its identifier, until its own changes have come back.
+//! Start and end of connections. The Connect command of an admin queue is answered when no I/O is
+//! left of ended queues of the same host. A queue whose connection is lost retains its place and
+//! its identifier until its changes have completed.
 
 use block::{Done, Nanos};
 
@@ -38,7 +38,7 @@ impl NvmeTarget {
         self.presence.as_ref().is_some_and(|presence| presence.must_wait())
     }
 
-    /// An admin queue of the same host begins: says that this I/O queue lives.
+    /// Handles the start of an admin queue of the same host: reports that this I/O queue is alive.
     pub(super) fn meet(&mut self, new: &Arrival, is_there: &mut dyn FnMut() -> bool) {
         let Some(presence) = &self.presence else { return };
         if presence.meet(new) != Meeting::None && self.is_member() && is_there() {
@@ -125,7 +125,8 @@ impl NvmeTarget {
         presence.into_iter().for_each(|presence| presence.remember(&self.losses, [0; 4]));
     }
 
-    /// The host shuts its controller down, whose I/O queues have ended: it has seen all answers.
+    /// Handles the host's shutdown of the controller after its I/O queues: the host has seen all
+    /// answers.
     pub(super) fn confirm_losses(&self) {
         let Some(member) = &self.member else { return };
         let host = member.controller().host.nqn.clone();
@@ -161,7 +162,7 @@ impl NvmeTarget {
         }
     }
 
-    /// Ends the controller, and tells its I/O queues on other cores.
+    /// Ends the controller, and notifies its I/O queues on other cores.
     pub(super) fn end_membership(&mut self) {
         let had_queues = self.member.take().is_some_and(|member| member.has_queues());
         if had_queues {
@@ -169,14 +170,14 @@ impl NvmeTarget {
         }
     }
 
-    /// Keeps what other connections have to learn.
+    /// Queues a notice for other connections.
     pub(super) fn tell(&mut self, notice: Notice) {
         if !self.notices.contains(&notice) {
             self.notices.push(notice);
         }
     }
 
-    /// An I/O of a connection that is lost has come back.
+    /// Handles a completed I/O of a lost connection.
     #[cold]
     pub(super) fn left_over_came(&mut self, done: &Done) {
         if let Some(unit) = self.leftovers.came(slot_of(done.tag)) {

@@ -219,7 +219,7 @@ impl NvmeTarget {
         self.has_room_for_parts(len, out)
     }
 
-    /// The same for a long read.
+    /// Returns whether the outbox has room for a long read.
     fn has_room_for_parts(&self, len: u32, out: &Outbox) -> bool {
         if self.wire.data_digest {
             // Data and digest share a row.

@@ -119,7 +119,7 @@ impl NvmeTarget {
     ) {
         let refuse = match self.try_connect(now, command, data, out) {
             Ok(cntlid) => {
-                // This command took the first entry of the queue.
+                // The Connect command used the first entry of the queue.
                 self.queue.head = 1 % self.queue.entries;
                 //= NVMe-oF §Connect command: SQHD FFFFh says that SQ flow control is disabled.
                 let head = if self.queue.flow_control { self.queue.head } else { NO_HEAD };
@@ -307,7 +307,7 @@ impl NvmeTarget {
     }
 
     /// Longest read or write: a power of two.
-    //= NVMe base §MDTS: 0 is no limit, so the least that can be told is two pages.
+    //= NVMe base §MDTS: 0 is no limit, so the lowest limit is two pages.
     pub(super) fn max_transfer(&self) -> u32 {
         1 << self.config.max_transfer_bytes.clamp(8192, 1 << 28).ilog2()
     }

@@ -10,7 +10,7 @@ use super::slot::SlotState;
 use super::{NvmeTarget, Sink, Stage};
 
 impl NvmeTarget {
-    /// An H2CData, whose data is still to come.
+    /// Handles the header of an H2CData.
     #[inline(always)]
     pub(super) fn host_data(&mut self, header: &Short, out: &mut Outbox) -> Result<(), Ending> {
         let data = Data::parse(header);
@@ -153,7 +153,7 @@ impl NvmeTarget {
     }
 
     /// Sends an R2T for the next burst, unless the volume has enough I/Os of this command.
-    //= NVMe-TCP §3.3.2: one R2T is outstanding for a command, so any MAXR2T is kept.
+    //= NVMe-TCP §3.3.2: one R2T is outstanding for a command, which meets any MAXR2T.
     pub(super) fn solicit(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
         if !command.data.has_room() {

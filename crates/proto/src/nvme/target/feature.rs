@@ -42,7 +42,7 @@ const SAVE: u32 = 1 << 31;
 
 impl NvmeTarget {
     /// Handles Get Features.
-    //= NVMe base §Get Features: SEL needs ONCS bit 4, without which the current value is told.
+    //= NVMe base §Get Features: SEL needs ONCS bit 4, without which the current value is returned.
     pub(super) fn get_features(
         &mut self,
         command: Command<'_>,

@@ -64,8 +64,8 @@ pub struct NvmeTargetConfig {
     pub allow_header_digest: bool,
     /// Whether hosts may use data digests.
     pub allow_data_digest: bool,
-    /// Set SUCCESS in the last data of a read even if the host uses SQ flow control. It then gets
-    /// an SQHD often enough to go on, but not with every command.
+    /// Set SUCCESS in the last data of a read even if the host uses SQ flow control. The host then
+    /// gets an SQHD often enough to continue, but not with every command.
     pub always_shortcut: bool,
 }
 
@@ -164,7 +164,7 @@ struct Incoming {
     sink: Sink,
     /// Bytes received of it.
     have: u32,
-    /// It is the last of an R2T.
+    /// Whether the data is the last of an R2T.
     last: bool,
 }
 
@@ -222,8 +222,7 @@ impl NvmeTarget {
         }
     }
 
-    /// The same for a host at this address, as a number that identifies a host, to limit its
-    /// controllers.
+    /// Sets the address of the host, as a number that identifies it, to limit its controllers.
     pub fn from_peer(self, address: u128) -> NvmeTarget {
         NvmeTarget { peer: Some(address), ..self }
     }
@@ -381,9 +380,9 @@ impl Endpoint for NvmeTarget {
         let mut landing = Landing::new(std::mem::take(&mut self.memories));
         let result = self.take(now, &mut bytes, &mut landing, out);
         self.memories = landing.finish();
-        // The host never has more commands in flight than the queue has room for, whether it goes
-        // by their completions or by SQHD. So it has read what was sent before the one that is a
-        // whole queue back came.
+        // The host never has more commands in flight than the queue has entries, whether it counts
+        // completions or follows SQHD. So it has read everything that was sent before the command
+        // one queue size ago arrived.
         //= NVMe base §3.3.1: a full queue has one entry less than its size.
         out.acknowledge(self.queue.came.wrapping_sub(u32::from(self.queue.entries)));
         out.stamp(self.queue.came);

@@ -8,7 +8,7 @@ use super::super::wire::{ALIGNMENT_MAX, Wire};
 use super::{NvmeTarget, Stage};
 
 /// Longest in-capsule data on an admin queue.
-//= NVMe-TCP §3.3.1: admin queues take 8192 bytes of in-capsule data, whatever IOCCSZ says.
+//= NVMe-TCP §3.3.1: admin queues accept 8192 bytes of in-capsule data, regardless of IOCCSZ.
 pub(super) const ADMIN_CAPSULE_BYTES: u32 = 8192;
 
 impl NvmeTarget {
@@ -51,7 +51,7 @@ impl NvmeTarget {
             let fatal = Fatal::field(10, "NVMe-TCP §3.6.2.2: HPDA is 0 to 31");
             return Err(self.give_up(fatal, header, out));
         }
-        //= NVMe-TCP §3.6.2.3: digests are those asked for, if we let the host have them.
+        //= NVMe-TCP §3.6.2.3: digests are the requested ones, if our settings allow them.
         let header_digest = request.header_digest && self.config.allow_header_digest;
         let data_digest = request.data_digest && self.config.allow_data_digest;
         let response = InitResponse {

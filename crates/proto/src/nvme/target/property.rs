@@ -67,7 +67,7 @@ impl NvmeTarget {
     }
 
     /// Property Get.
-    //= NVMe-oF §Property Get command: ATTRIB tells the size, OFST which.
+    //= NVMe-oF §Property Get command: ATTRIB has the size, OFST the property.
     pub(super) fn get_property(
         &mut self,
         command: Command<'_>,
@@ -132,8 +132,8 @@ impl NvmeTarget {
         self.member.iter().for_each(|member| member.enable(true));
     }
 
-    //= NVMe base §Controller reset: I/O queues are deleted, the admin queue stays as it is. RDY is 0
-    // when no command of them is executed any more.
+    //= NVMe base §Controller reset: I/O queues are deleted, the admin queue is unchanged. RDY is 0
+    // when none of their commands is executed any more.
     fn reset(&mut self) {
         let Some(admin) = &mut self.admin else { return };
         admin.status &= !(csts::SHUTDOWN | csts::FATAL);

@@ -1,5 +1,5 @@
-//! Resets and shutdowns, of this controller and of others. They are complete when nothing is left
-//! of the I/O queues that they end, on whatever core.
+//! Resets and shutdowns, of this controller and of others. They are complete when no I/O is left of
+//! the I/O queues that they end, on any core.
 
 use crate::{Notice, Outbox};
 
@@ -44,7 +44,7 @@ impl NvmeTarget {
         self.tell(Notice::ControllerEnded);
     }
 
-    /// Goes on with resets and a shutdown if nothing is left of what they end.
+    /// Continues resets and a shutdown when the queues that they end have no I/O left.
     pub(super) fn settle(&mut self, out: &mut Outbox) {
         let Some(admin) = self.admin.as_ref().filter(|admin| admin.settling.is_under_way()) else {
             return;

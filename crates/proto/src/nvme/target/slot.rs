@@ -24,7 +24,7 @@ pub(super) struct Slot {
     generation: u16,
     /// The command identifier (CID).
     pub(super) id: u16,
-    /// Its status so far.
+    /// Status so far.
     pub(super) status: Status,
     pub(super) namespace: u32,
     pub(super) data: Transfer,
@@ -51,7 +51,7 @@ pub(super) enum SlotState {
     Collecting,
     /// Working on the ranges of a [`Job`].
     Working,
-    /// Flushing, by itself or behind a [`Job`].
+    /// Flushing, alone or after a [`Job`].
     Flushing,
     /// Waiting until another controller is reset.
     Resetting,

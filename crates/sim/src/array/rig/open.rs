@@ -22,7 +22,8 @@ impl Run {
         Ok(found)
     }
 
-    /// Assembly without legs that hold an older image, and the maps of those that are in.
+    /// Returns the assembly without legs that hold an older image, and the maps of the remaining
+    /// legs.
     pub(super) fn with_maps(
         &self,
         mut assembly: Assembly,

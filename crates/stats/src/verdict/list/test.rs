@@ -1,4 +1,4 @@
-//! No check that is missing, and no input that is, makes a class better.
+//! A missing check or a missing input never makes a class better.
 
 use block::Rng;
 
@@ -65,7 +65,7 @@ fn results_are_judged_by_the_list_of_their_layout() {
     assert_eq!([4, 5].map(|layout| Class::of_layout(layout, &checks)), [Class::Indicative; 2]);
 }
 
-/// Whatever the other verdicts, and whether a check passed, warned, failed or does not apply.
+/// Removes each check in turn, whatever its verdict and those of the others.
 #[test]
 fn no_class_gets_better_without_a_check() {
     let verdicts = [Verdict::Pass, Verdict::Warn, Verdict::Fail, Verdict::Unknown];

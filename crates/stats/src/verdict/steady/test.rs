@@ -139,7 +139,7 @@ fn volumes_that_take_turns_are_seen_though_all_is_steady() {
 }
 
 /// Honest runs of 3 to 60 s whose seconds have a standard deviation of 5 %, of many workers each
-/// with 10 % of its own, and open loops of independent arrivals: no alarm in a thousand.
+/// with another 10 %, and open loops of independent arrivals: no alarm in a thousand.
 /// Twin of H06: a thousand runs with 5 % of noise.
 #[test]
 fn honest_noise_raises_no_alarm() {
@@ -164,7 +164,7 @@ fn honest_noise_raises_no_alarm() {
             steady_state(&Steadiness { seconds: &all, parts: &parts, ..Steadiness::default() });
         let expected = if length < 5 { Verdict::Unknown } else { Verdict::Pass };
         assert_eq!(check.verdict, expected, "run {run}: {check:?} {all:?}");
-        // The same rates as an open loop that meets its plan.
+        // Same rates as an open loop that meets its plan.
         let open: Vec<Second> = (0..length)
             .map(|n| {
                 let iops = rate + rate.sqrt() * normal();

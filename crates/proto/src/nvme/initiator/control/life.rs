@@ -53,7 +53,7 @@ impl Control {
             self.facts.cntlid = self.connect.connected(completion)?;
             self.plan_beat(now);
         } else if !completion.status.is_success() && self.closing {
-            // Whatever the status: the shutdown is over.
+            // The shutdown is over, whatever the status.
             self.step = Step::Closed;
             return Ok(None);
         } else if !completion.status.is_success() {
