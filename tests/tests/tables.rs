@@ -31,7 +31,7 @@ fn made(drumfire: &Drumfire) -> Folder {
     folder
 }
 
-/// Says what a program prints, if that package of its is there.
+/// Returns whether a program with these arguments succeeds.
 fn has(program: &Path, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|ended| ended.status.success())
 }

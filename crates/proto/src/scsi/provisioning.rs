@@ -142,7 +142,7 @@ fn same(unit: &Unit, (offset, len): (u64, u64), cdb: &Cdb, block: &[u8]) -> Plan
     match (len, zeroes) {
         (0, _) => Plan::Good,
         (_, true) => clear(if trim { Op::Trim } else { Op::WriteZeroes }, vec![(offset, len)]),
-        //= SBC-4 §WRITE SAME (10) command: with LBPRZ, a pattern other than zeroes is written.
+        //= SBC-4 §WRITE SAME (10) command: a pattern other than zeroes is written, never unmapped.
         (_, false) => Plan::Fill { offset, len, pattern: block.to_vec() },
     }
 }

@@ -244,7 +244,7 @@ impl IscsiInitiator {
     }
 
     /// Repeats a command that failed for a temporary reason: a unit attention, a unit that becomes
-    /// ready, or a busy unit. The time-out of the opening limits the tries.
+    /// ready, or a busy unit. The number of tries is limited, and so is the time of the opening.
     fn asks_again(&mut self, status: u8, sense: Option<Sense>, out: &mut Outbox) -> bool {
         let Stage::Opening(opening) = &mut self.stage else { return false };
         if opening.attempts >= ATTEMPTS_MAX {

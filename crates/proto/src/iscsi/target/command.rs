@@ -355,7 +355,7 @@ fn directions(header: &Header) -> (bool, bool) {
     (command.read, command.write)
 }
 
-//= RFC 7143 §11.4.7.2: how a target reports data that it did not ask for, or too much of it.
+//= RFC 7143 §11.4.7.2: unsolicited data where none is allowed, or too few of them.
 #[cold]
 fn unfit_data(unsolicited: bool) -> Sense {
     if unsolicited {
