@@ -129,7 +129,7 @@ macro_rules! as_pretty {
 }
 pub(crate) use as_pretty;
 
-/// Writes anything so.
+/// Writes a value in the layout of documents, with a line feed at its end.
 pub fn write_value(value: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
     value.serialize(&mut Serializer::with_formatter(&mut *out, ListsInLine::default()))?;
     writeln!(out)

@@ -1,11 +1,13 @@
 //! Renderings for a terminal: text with our colours, and no control sequences from input.
 
+use std::io;
+
 use block::{printable, steers};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::style;
+use crate::{json, style};
 
 /// A rendering with colours. No character in it steers a terminal but the colours and the line
 /// feeds of this crate.
@@ -40,9 +42,18 @@ impl Painted {
 /// outside cannot control the terminal, in whatever field. A document that cannot be read back is
 /// returned unchanged.
 pub fn printable_of<T: Serialize + DeserializeOwned + Clone>(document: &T) -> T {
-    let Ok(mut value) = serde_json::to_value(document) else { return document.clone() };
+    through_text(document).unwrap_or_else(|_| document.clone())
+}
+
+/// The document with printable texts. Reading JSON text and reading [`Value`]s would both have to
+/// be compiled for each type; documents are text elsewhere.
+fn through_text<T: Serialize + DeserializeOwned>(document: &T) -> io::Result<T> {
+    let (mut raw, mut text) = (Vec::new(), Vec::new());
+    json::write_value(document, &mut raw)?;
+    let mut value = serde_json::from_slice(&raw)?;
     make_printable(&mut value);
-    serde_json::from_value(value).unwrap_or_else(|_| document.clone())
+    json::write_value(&value, &mut text)?;
+    Ok(serde_json::from_slice(&text)?)
 }
 
 fn make_printable(value: &mut Value) {
