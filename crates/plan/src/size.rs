@@ -13,7 +13,7 @@ use crate::cost::cost;
 use crate::evidence::{Evidence, tail};
 use crate::search::{on_all_cores, spread};
 use crate::system::{PlanError, recalled};
-use catalogue::{Catalogue, Class, Kind, Part};
+use catalogue::{Catalogue, Class, Kind, Part, PriceTag};
 
 /// Requirements.
 #[derive(Clone, Debug)]
@@ -136,8 +136,8 @@ pub struct Sized {
     pub price: Option<f64>,
     /// Least certain kind of the known prices.
     pub price_kind: Option<Kind>,
-    /// Date of the oldest of these prices.
-    pub price_date: Option<String>,
+    /// Prices of its parts, with their dates and origins.
+    pub prices: Vec<PriceTag>,
     /// Power of drives and adapters in watts, if all are known.
     pub power: Option<f64>,
     /// Least certain kind of the known powers.
@@ -470,10 +470,6 @@ impl Kit<'_> {
                 _ => {}
             }
         }
-        let dates = each.lines.iter().filter_map(|line| {
-            let price = bill.catalogue.parts[&line.part].figures.get("price")?;
-            price.first().map(|figure| figure.date.clone())
-        });
         let latency_s = latency_s.unwrap_or(whole.latency_s);
         let (draws, seed) = self.need.draws;
         let whole = Answer::of(&bill, draws, seed).map_err(words)?;
@@ -495,7 +491,7 @@ impl Kit<'_> {
             recalled: recalled(&whole.uncorrected.inputs),
             price,
             price_kind: each.price.kind,
-            price_date: price.and_then(|_| dates.min()),
+            prices: each.tags(),
             power,
             power_kind: each.power.kind,
             height,

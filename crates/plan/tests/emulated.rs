@@ -27,7 +27,7 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
     let mut compared = 0;
     for drive in drives {
-        let Ok(profile) = drive.profile() else { continue };
+        let Ok(profile) = catalogue.profile(drive) else { continue };
         // A bill has an HDD by its ratings, which do not include an arm that reorders.
         if profile.stages.iter().any(|stage| stage.head.is_some()) {
             continue;

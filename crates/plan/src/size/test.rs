@@ -62,7 +62,7 @@ fn hosts_and_drives_by_hand() {
     let new = of(&sizing, "new");
     assert_eq!((new.hosts, new.drives), (2, 15));
     assert_eq!((new.price, new.power, new.height), (Some(30e3), Some(600.0), Some(4.0)));
-    assert_eq!(new.price_date.as_deref(), Some("2026"));
+    assert_eq!(new.prices.iter().map(|tag| tag.date.as_str()).collect::<Vec<_>>(), ["2026"]);
     assert_eq!((of(&sizing, "mine").hosts, of(&sizing, "mine").drives), (3, 20));
     // 300 drives of 100K, 24 to a host.
     assert_eq!((of(&sizing, "old").hosts, of(&sizing, "old").drives), (13, 24));

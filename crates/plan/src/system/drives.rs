@@ -3,7 +3,7 @@
 use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::flush::Flush;
-use super::rated::{LONG, is_disk};
+use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::{ANY_CLUSTER, Group, LANES, Raid, View};
 use crate::wire::{self, Pcie};

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use model::{Servers, Station};
 
-use super::rated::is_disk;
+
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::Group;
 use crate::evidence::middle;
@@ -169,7 +169,7 @@ impl Builder<'_> {
             high * 1e6
         ));
         let source = format!("drives with {} {with} protection, catalogue", drive.interface);
-        let known = Known { value, low, high, kind: Kind::Guess, source };
+        let known = Known::assumed(value, (low, high), source);
         Some(self.supposed(drive, "sync_write_latency", known))
     }
 

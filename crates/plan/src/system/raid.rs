@@ -2,7 +2,7 @@
 
 use model::Station;
 
-use super::rated::{LONG, is_disk};
+use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::{Group, Raid};
 use catalogue::Part;

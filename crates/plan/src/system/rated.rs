@@ -2,7 +2,7 @@
 
 use super::{Builder, PlanError};
 use crate::bill::{FlashState, Group, Raid};
-use catalogue::Part;
+use catalogue::{Part, is_disk};
 
 /// Number of writes in an HDD's own cache to choose from: in caches of 16 to 64 MB, and in the 128
 /// MB and more of large ones (two of 8 and 10 TB: 315 and 405 writes a second at queue depth 1 and
@@ -159,11 +159,14 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the rated writes per second. If a drive is rated fresh only, the error says how to
-    /// select that.
+    /// Returns the writes per second of full flash: rated, or as of rated drives. If neither is known,
+    /// the error says how to select fresh flash.
     fn worn(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let fresh = ["fresh_write_iops", "write_bandwidth"];
         let known = fresh.into_iter().find(|quantity| drive.value(quantity).is_some());
+        if let (None, Some(assumed)) = (drive.value("write_iops"), self.worn_like(drive)) {
+            return Ok(assumed);
+        }
         self.need(drive, "write_iops").map_err(|error| match (error, known) {
             (PlanError::Part { line, reason }, Some(known)) if !is_disk(drive) => PlanError::Part {
                 line,
@@ -362,11 +365,6 @@ impl Builder<'_> {
         let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
         Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
     }
-}
-
-/// Returns whether a drive is an HDD, with heads to move.
-pub(super) fn is_disk(drive: &Part) -> bool {
-    drive.known("reorder").is_some() || drive.known("rpm").is_some()
 }
 
 /// Returns the time of an I/O from that of a random one of 4 KiB, zero for sequential ones, and
