@@ -290,7 +290,8 @@ fn prices_have_a_date_and_an_origin_everywhere() {
          source = \"our shop\" },",
     );
     folder.file("prices.toml", mine.as_bytes());
-    folder.file("prices.csv", b"name,price,currency,date,source\npm1743,990,USD,2026-11,our shop\n");
+    folder
+        .file("prices.csv", b"name,price,currency,date,source\npm1743,990,USD,2026-11,our shop\n");
     for file in ["prices.toml", "prices.csv"] {
         for args in [
             "plan --drive pm1743 --draws 10",
@@ -312,7 +313,10 @@ fn prices_have_a_date_and_an_origin_everywhere() {
     folder.file("wrong.csv", b"name,price,currency,date,source\npm1734,9,USD,2026,shop\n");
     let refused = run("plan pm1743 --prices wrong.csv");
     assert_eq!(refused.code, Some(2), "{refused:?}");
-    assert!(refused.stderr.contains("wrong.csv:2: no part is called 'pm1734', but pm1743"), "{refused:?}");
+    assert!(
+        refused.stderr.contains("wrong.csv:2: no part is called 'pm1734', but pm1743"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -79,7 +79,8 @@ fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
 
 /// Whether a row has no live figure because other programs had the processors.
 fn busy(row: &Value) -> bool {
-    row["live"].is_null() && row["reason"].to_string().contains("live: none: the host was not quiet")
+    row["live"].is_null()
+        && row["reason"].to_string().contains("live: none: the host was not quiet")
 }
 
 #[test]

@@ -24,8 +24,7 @@ pub enum Basis {
 
 impl Basis {
     /// All of them, the most certain first.
-    pub const ALL: [Basis; 4] =
-        [Basis::Published, Basis::Cited, Basis::Derived, Basis::Recalled];
+    pub const ALL: [Basis; 4] = [Basis::Published, Basis::Cited, Basis::Derived, Basis::Recalled];
 
     /// Returns the word for the basis.
     pub fn word(self) -> &'static str {
@@ -113,7 +112,8 @@ mod test {
     fn numbers(text: &str) -> Vec<f64> {
         let text = text.replace(',', "");
         let parts = text.split(|c: char| !c.is_ascii_digit() && c != '.');
-        let plain: Vec<f64> = parts.filter_map(|part| part.trim_matches('.').parse().ok()).collect();
+        let plain: Vec<f64> =
+            parts.filter_map(|part| part.trim_matches('.').parse().ok()).collect();
         let scale = |number: &f64| [1.0, 1e3, 1e6, 1e-3, 1e-6].map(|factor| number * factor);
         plain.iter().flat_map(scale).collect()
     }

@@ -41,7 +41,6 @@ pub use quantity::{QUANTITIES, Quantity, quantity_named};
 pub use read::CatalogueError;
 pub use stats::Kind;
 
-
 /// Parts and sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Catalogue {

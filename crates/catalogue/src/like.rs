@@ -29,9 +29,9 @@ impl Catalogue {
         let fresh = stream.min(drive.value("fresh_write_iops").unwrap_or(f64::INFINITY));
         let protected = first(drive, "plp");
         let shares = |same: bool| {
-            let parts = self.drives(&drive.interface).filter(|part| {
-                !is_disk(part) && (!same || first(part, "plp") == protected)
-            });
+            let parts = self
+                .drives(&drive.interface)
+                .filter(|part| !is_disk(part) && (!same || first(part, "plp") == protected));
             sorted(parts.filter_map(share).collect())
         };
         let shares = match shares(true) {
@@ -121,7 +121,9 @@ impl Catalogue {
     /// Returns the drives with an interface; with any if it is empty.
     fn drives<'a>(&'a self, interface: &'a str) -> impl Iterator<Item = &'a Part> {
         let drives = self.parts.values().filter(|part| part.class == Class::Drive);
-        drives.map(|part| &**part).filter(move |part| interface.is_empty() || part.interface == interface)
+        drives
+            .map(|part| &**part)
+            .filter(move |part| interface.is_empty() || part.interface == interface)
     }
 }
 
@@ -173,7 +175,11 @@ mod test {
             assert!(drive.value("write_iops").is_none(), "{}", drive.id);
             assert!(0.0 < low && low < value && value < high, "{}: {low} {high}", drive.id);
             let most = drive.value("write_bandwidth").unwrap() / RATED;
-            assert!(high <= most.min(first(drive, "fresh_write_iops").unwrap_or(most)), "{}", drive.id);
+            assert!(
+                high <= most.min(first(drive, "fresh_write_iops").unwrap_or(most)),
+                "{}",
+                drive.id
+            );
             assert_eq!(kind, Kind::Guess);
             count += 1;
         }
@@ -187,7 +193,8 @@ mod test {
     fn what_is_assumed_is_named_with_its_range_and_the_rest_stays() {
         let catalogue = Catalogue::shipped();
         let drive = catalogue.part("980-pro-1000").unwrap();
-        let (whole, words) = catalogue.assumed(drive, &["read_iops", "write_iops", "write_latency"]);
+        let (whole, words) =
+            catalogue.assumed(drive, &["read_iops", "write_iops", "write_latency"]);
         assert_eq!(whole.figures["read_iops"], drive.figures["read_iops"]);
         assert_eq!(words.len(), 2, "{words:?}");
         assert!(words[0].starts_with("write_iops unknown: ") && words[0].contains(" to "));

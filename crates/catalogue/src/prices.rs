@@ -64,7 +64,10 @@ impl<'de> Deserialize<'de> for RawTable {
                 };
                 Ok(RawTable(named.into_iter().map(price).collect()))
             }
-            fn visit_seq<S: serde::de::SeqAccess<'de>>(self, mut seq: S) -> Result<RawTable, S::Error> {
+            fn visit_seq<S: serde::de::SeqAccess<'de>>(
+                self,
+                mut seq: S,
+            ) -> Result<RawTable, S::Error> {
                 let mut all = Vec::new();
                 while let Some(one) = seq.next_element::<Spanned<RawPrice>>()? {
                     all.push((one.span().start, one.into_inner()));
@@ -200,14 +203,17 @@ struct Price {
 impl Price {
     /// The price of a line, or what it lacks.
     fn of(raw: RawPrice) -> Result<Price, String> {
-        let missing = |key: &str| format!("{key}: missing: each price has {}", COLUMNS[..5].join(", "));
+        let missing =
+            |key: &str| format!("{key}: missing: each price has {}", COLUMNS[..5].join(", "));
         let name = raw.name.ok_or_else(|| missing("name"))?;
         let price = raw.price.ok_or_else(|| format!("{}: no price", shown(&name)))?;
         let date = shown(&raw.date.ok_or_else(|| missing("date"))?);
         if !dated(&date) {
             return Err(format!("date '{date}': a year, or one with month and day: 2026-11-25"));
         }
-        let source = shown(&raw.source.filter(|text| !text.trim().is_empty()).ok_or_else(|| missing("source"))?);
+        let source = shown(
+            &raw.source.filter(|text| !text.trim().is_empty()).ok_or_else(|| missing("source"))?,
+        );
         let currency = shown(raw.currency.as_deref().unwrap_or(DOLLAR));
         let (dollars, given) = match (currency.as_str(), raw.usd) {
             (DOLLAR, None) => (price, String::new()),
@@ -404,7 +410,8 @@ mod test {
         // A line becomes a price when it is filled.
         let line = template.lines().find(|line| line.starts_with("  # {")).unwrap();
         let filled = line.replace("  # ", "  ").replace("price = ,", "price = 7,");
-        let filled = filled.replace("date = \"\", source = \"\"", "date = \"2026\", source = \"me\"");
+        let filled =
+            filled.replace("date = \"\", source = \"\"", "date = \"2026\", source = \"me\"");
         assert!(again != with(&template.replace(line, &filled)));
     }
 

@@ -9,8 +9,8 @@ use toml::Spanned;
 use crate::line::shown;
 use crate::unit::{Dimension, Unit, suffix, units_of};
 use crate::{
-    Basis, Catalogue, Class, Figure, INTERFACES, Kind, Part, Quantity, Sold, Source, interface_named,
-    pretty, quantity_named,
+    Basis, Catalogue, Class, Figure, INTERFACES, Kind, Part, Quantity, Sold, Source,
+    interface_named, pretty, quantity_named,
 };
 
 /// Error of a catalogue file.

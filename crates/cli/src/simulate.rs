@@ -261,7 +261,9 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
     let Some(text) = text.or_else(|| shipped(name)) else {
         let profile = match (Profile::shipped(name), catalogue.part(name)) {
             (Some(profile), _) => profile,
-            (None, Ok(part)) => catalogue.profile(part).map_err(|why| UsageError(why.to_string()))?,
+            (None, Ok(part)) => {
+                catalogue.profile(part).map_err(|why| UsageError(why.to_string()))?
+            }
             (None, Err(error)) if !error.capacities.is_empty() => {
                 return Err(UsageError(error.to_string()).into());
             }

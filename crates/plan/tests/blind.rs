@@ -83,7 +83,9 @@ fn years(text: &str) -> Vec<u32> {
 fn no_blind_row_is_in_the_table_by_its_figure() {
     let table = Evidence::shipped();
     let mut pairs = Vec::new();
-    for (set, row) in SETS.iter().flat_map(|(set, ..)| rows(set).into_iter().map(move |row| (set, row))) {
+    for (set, row) in
+        SETS.iter().flat_map(|(set, ..)| rows(set).into_iter().map(move |row| (set, row)))
+    {
         let text = |key: &str| row[key].as_str().unwrap().to_owned();
         let bill: toml::Value = toml::from_str(&text("bill")).unwrap();
         let size = bill["size"].as_str().map(|size| block::parse_size(size).unwrap());
@@ -98,7 +100,8 @@ fn no_blind_row_is_in_the_table_by_its_figure() {
             };
             let source = &table.sources[&other.source];
             let (mine, its) = (years(&text("date")), years(&source.date));
-            let apart = !mine.is_empty() && !its.is_empty() && !mine.iter().any(|y| its.contains(y));
+            let apart =
+                !mine.is_empty() && !its.is_empty() && !mine.iter().any(|y| its.contains(y));
             let same_work = size == Some(block::parse_size(&other.size).unwrap())
                 && (share - other.read).abs() < 1.0;
             if (value / published - 1.0).abs() < 1e-3 && same_work && !apart {
@@ -106,10 +109,8 @@ fn no_blind_row_is_in_the_table_by_its_figure() {
             }
         }
     }
-    let unknown: Vec<_> = pairs
-        .iter()
-        .filter(|(set, id, source)| !CHANCE.contains(&(set, id, source)))
-        .collect();
+    let unknown: Vec<_> =
+        pairs.iter().filter(|(set, id, source)| !CHANCE.contains(&(set, id, source))).collect();
     assert!(unknown.is_empty(), "look at both documents of each: {unknown:#?}");
     assert_eq!(pairs.len(), CHANCE.len(), "listed without need: {CHANCE:?}, found {pairs:?}");
 }

@@ -15,8 +15,11 @@ pub fn closed(profile: &Profile, op: Op, depth: u32, len_bytes: u32) -> (f64, f6
 pub fn drives(arm: bool) -> Vec<(std::sync::Arc<Part>, Profile)> {
     let catalogue = Catalogue::shipped();
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
-    let mut all: Vec<_> =
-        drives.filter_map(|part| Some((catalogue.assumed(part, ASSUMED).0, catalogue.profile(part).ok()?))).collect();
+    let mut all: Vec<_> = drives
+        .filter_map(|part| {
+            Some((catalogue.assumed(part, ASSUMED).0, catalogue.profile(part).ok()?))
+        })
+        .collect();
     all.retain(|(_, profile)| profile.stages.iter().any(|stage| stage.head.is_some()) == arm);
     all
 }
@@ -73,9 +76,8 @@ fn reads_collide_on_banks_as_the_model_says() {
 #[test]
 fn a_figure_that_is_not_known_is_named_and_is_no_zero() {
     let catalogue = Catalogue::shipped();
-    let refused = |name: &str| {
-        catalogue.profile(catalogue.part(name).unwrap()).unwrap_err().to_string()
-    };
+    let refused =
+        |name: &str| catalogue.profile(catalogue.part(name).unwrap()).unwrap_err().to_string();
     assert_eq!(
         refused("any-nvme"),
         "any-nvme cannot be emulated: the catalogue has no read_iops, write_iops, read_latency, \

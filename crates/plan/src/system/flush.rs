@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 
 use model::{Servers, Station};
 
-
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::Group;
 use crate::evidence::middle;
