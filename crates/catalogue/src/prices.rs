@@ -314,7 +314,7 @@ impl Catalogue {
     }
 
     /// Returns a file of prices to fill: a line for each price in use, and a commented one for each
-    /// part of `parts` that is sold today and has none.
+    /// recalled price and for each part of `parts` that is sold today and has none.
     pub fn price_template<'a>(&self, parts: impl Iterator<Item = &'a Part> + Clone) -> String {
         let mut text = format!(
             "# Prices, for --prices. A line per part; a currency other than {DOLLAR} has\n\
@@ -327,9 +327,11 @@ impl Catalogue {
             let date = if dated(&tag.date) { tag.date } else { TODAY.to_string() };
             let (source, price) = (quoted(&tag.source), tag.price);
             let name = &tag.name;
+            // A price that nobody published would come back as one that the user vouches for.
+            let mark = if tag.basis == Basis::Recalled { "# recalled: " } else { "" };
             let _ = writeln!(
                 text,
-                "  {{ name = \"{name}\", price = {price}, currency = \"{DOLLAR}\", \
+                "  {mark}{{ name = \"{name}\", price = {price}, currency = \"{DOLLAR}\", \
                  date = \"{date}\", source = {source} }},"
             );
         }
@@ -402,13 +404,14 @@ mod test {
             assert_eq!(old.is_some(), new.is_some(), "{}", part.id);
             if let (Some(old), Some(new)) = (old, new) {
                 assert_eq!((old.price, &old.source), (new.price, &new.source));
+                assert_eq!(old.basis == Basis::Recalled, new.basis == Basis::Recalled, "{new:?}");
                 known += 1;
             }
             empty += usize::from(template.contains(&format!("# {{ name = \"{}\"", part.id)));
         }
         assert!(known >= 10 && empty >= 100, "{known} prices, {empty} to fill");
         // A line becomes a price when it is filled.
-        let line = template.lines().find(|line| line.starts_with("  # {")).unwrap();
+        let line = template.lines().find(|line| line.contains("price = ,")).unwrap();
         let filled = line.replace("  # ", "  ").replace("price = ,", "price = 7,");
         let filled =
             filled.replace("date = \"\", source = \"\"", "date = \"2026\", source = \"me\"");

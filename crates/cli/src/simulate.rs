@@ -21,7 +21,7 @@ use crate::bench::{self, Allowed, Maker};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::plan::percent;
 use crate::run::{self, Named};
-use crate::{asked, catalogue, output, typed};
+use crate::{asked, output, typed};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512, call: None };

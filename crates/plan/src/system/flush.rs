@@ -12,7 +12,7 @@ use model::{Servers, Station};
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::Group;
 use crate::evidence::middle;
-use catalogue::{Kind, Known, Part};
+use catalogue::{Known, Part, is_disk};
 
 /// Prefix of the names of flush stations.
 const FLUSHES: &str = "flushes of ";

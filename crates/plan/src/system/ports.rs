@@ -6,7 +6,7 @@ use model::{Class, Method, Network, Servers, Service, Station, solve};
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::Group;
 use crate::wire::{self, Protocol, Tcp};
-use catalogue::{Kind, Known, Part};
+use catalogue::{Known, Part};
 
 /// The assumed network of hosts.
 const SUPPOSED: &str = "ethernet-10";
