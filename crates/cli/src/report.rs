@@ -12,7 +12,7 @@ use report::page::Page;
 use report::pages::Scenarios;
 use serde_json::error::Category;
 use stats::sweep::{CellRun, SweepResult};
-use stats::{Bound, EVERY_CHECK_SINCE, RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION};
+use stats::{Bound, Class, EVERY_CHECK_SINCE, RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
@@ -345,8 +345,15 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
     let name = path.display();
     // A figure that contradicts another says more than the digest.
     let seal = report::json::seal(&text).unwrap_or(Seal::Broken);
-    let broken = (seal == Seal::Broken)
-        .then(|| "its digest does not match its figures, checks or settings".to_owned());
+    let broken = match seal {
+        Seal::Broken => Some("its digest does not match its figures, checks or settings"),
+        // Layouts since then have one, but for drafts of killed runs.
+        Seal::Missing if result.schema_version >= EVERY_CHECK_SINCE && result.partial.is_none() => {
+            Some("its digest was removed")
+        }
+        Seal::Missing | Seal::Whole => None,
+    };
+    let broken = broken.map(str::to_owned);
     if let Some(why) = report::sound::doubt(&result).or(broken) {
         let job = path.with_file_name("job.toml");
         let again = match job.is_file() {
@@ -363,6 +370,10 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
         let words = "it has no digest, so later changes cannot be ruled out: an earlier version or \
             a killed run wrote it, or the digest was removed";
         result.warnings.push(words.to_owned());
+        // What anybody may have changed is not for publication.
+        if result.class == Class::Publishable {
+            result.class = Class::Indicative;
+        }
     }
     if (SAME_FIGURES_SINCE..EVERY_CHECK_SINCE).contains(&result.schema_version) {
         result.warnings.push(format!(
