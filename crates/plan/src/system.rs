@@ -293,8 +293,10 @@ impl<'a> Builder<'a> {
     }
 
     fn need(&mut self, part: &Part, quantity: &'static str) -> Result<f64, PlanError> {
-        let why = match self.bill.catalogue.left_out(&part.id).any(|name| name == quantity) {
+        let catalogue = &self.bill.catalogue;
+        let why = match catalogue.left_out(&part.id).any(|name| name == quantity) {
             true => "is recalled, and --sourced leaves it out",
+            false if catalogue.is_sourced() => "is in no document, and --sourced assumes nothing",
             false => "is not known",
         };
         self.figure(part, quantity).ok_or_else(|| PlanError::Part {
