@@ -345,15 +345,8 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
     let name = path.display();
     // A figure that contradicts another says more than the digest.
     let seal = report::json::seal(&text).unwrap_or(Seal::Broken);
-    let broken = match seal {
-        Seal::Broken => Some("its digest does not match its figures, checks or settings"),
-        // Layouts since then have one, but for drafts of killed runs.
-        Seal::Missing if result.schema_version >= EVERY_CHECK_SINCE && result.partial.is_none() => {
-            Some("its digest was removed")
-        }
-        Seal::Missing | Seal::Whole => None,
-    };
-    let broken = broken.map(str::to_owned);
+    let broken = (seal == Seal::Broken)
+        .then(|| "its digest does not match its figures, checks or settings".to_owned());
     if let Some(why) = report::sound::doubt(&result).or(broken) {
         let job = path.with_file_name("job.toml");
         let again = match job.is_file() {
@@ -370,7 +363,7 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
         let words = "it has no digest, so later changes cannot be ruled out: an earlier version or \
             a killed run wrote it, or the digest was removed";
         result.warnings.push(words.to_owned());
-        // What anybody may have changed is not for publication.
+        // A result that anybody may have changed is not for publication.
         if result.class == Class::Publishable {
             result.class = Class::Indicative;
         }
