@@ -32,16 +32,16 @@ pub struct Args {
     pub json: bool,
 }
 
-/// What commands add to the catalogue, and leave out of it.
+/// Files that commands add to the catalogue, and figures that they leave out.
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Lookup {
-    /// File with parts of your own, which replace shipped ones of the same id.
+    /// File of your own parts. They replace parts of the catalogue with the same name.
     #[arg(long, global = true, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
-    /// File with prices of your own, TOML or CSV; `catalogue prices` prints one to fill.
+    /// File of your own prices, TOML or CSV. `drumfire catalogue prices` prints a file to fill.
     #[arg(long, global = true, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
-    /// Use only figures that a document has; say what cannot be answered without the others.
+    /// Use only figures with a document. Answers that need other figures are refused.
     #[arg(long, global = true)]
     pub sourced: bool,
 }
@@ -81,8 +81,8 @@ pub enum Action {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Print a file of prices to fill, for --prices: those in use, with date and source, and a line
-    /// for each part sold today that has none.
+    /// Print a file of prices to fill, for --prices. It has the prices in use with date and source,
+    /// and a line for each part on sale without a price.
     Prices(Filter),
     /// Check the catalogue, or a file of parts, and list the possible figures of a part.
     Check {
@@ -91,7 +91,7 @@ pub enum Action {
     },
 }
 
-/// Which parts are named.
+/// Filter of parts.
 #[derive(Flags, Debug, Default)]
 pub struct Filter {
     /// drive, adapter, nic, link, server or software.
