@@ -93,10 +93,10 @@ fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
     let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --seconds 1 --out r";
     let stdout = run(emulated).ok().stdout;
     assert!(stdout.contains("emulates micron-9200"), "{stdout}");
-    let missing = run("run delay:iodrive-160-slc(ram:64m) --seconds 1");
+    let missing = run("run delay:csd5310(ram:64m) --seconds 1");
     assert_eq!(missing.code, Some(2), "{missing:?}");
     assert!(
-        missing.stderr.contains("the catalogue has no write_iops, read_latency"),
+        missing.stderr.contains("the catalogue has no write_iops; "),
         "{missing:?}"
     );
     assert_eq!(missing.stderr.trim_end().lines().count(), 1, "{missing:?}");
