@@ -32,18 +32,21 @@ fn rows(set: &str) -> Vec<toml::Value> {
     rows.filter(|row| row.get("seen").is_none()).cloned().collect()
 }
 
+/// Draws of an interval, as `plan` has them.
+const DRAWS: u32 = 200;
+
 fn number(value: &toml::Value) -> f64 {
     value.as_float().or(value.as_integer().map(|n| n as f64)).unwrap()
 }
 
 /// Returns the relative error of the predicted median for a row's bill, and whether its interval
-/// covers the published result.
+/// covers the published result. Draws of the figures only widen an interval, so only a result outside
+/// of it needs them.
 fn asked(row: &toml::Value, catalogue: &Catalogue) -> (f64, bool) {
     let (id, bill) = (row["id"].as_str().unwrap(), row["bill"].as_str().unwrap());
     let bill = Bill::read(id, bill, catalogue).unwrap_or_else(|error| panic!("{id}: {error}"));
     let found = predict(&bill, &Tweak::default()).unwrap_or_else(|error| panic!("{id}: {error}"));
-    let drawn = chance(&bill, 200, 1, None).unwrap();
-    let sure = sure(&bill, &found, drawn.spread()).unwrap();
+    let narrow = sure(&bill, &found, (1.0, 1.0)).unwrap();
     let says = match row["unit"].as_str().unwrap() {
         "IOPS" => found.iops,
         "us" => found.latency_s * 1e6,
@@ -51,8 +54,13 @@ fn asked(row: &toml::Value, catalogue: &Catalogue) -> (f64, bool) {
     };
     let says = says * row.get("factor").map_or(1.0, number);
     let value = number(&row["value"]);
-    let (low, high) = sure.ends.unwrap();
-    (says * sure.middle / value - 1.0, (says * low..=says * high).contains(&value))
+    let covers = |(low, high)| (says * low..=says * high).contains(&value);
+    let drawn = || {
+        let spread = chance(&bill, DRAWS, 1, None).unwrap().spread();
+        sure(&bill, &found, spread).unwrap().ends.unwrap()
+    };
+    let held = covers(narrow.ends.unwrap()) || covers(drawn());
+    (says * narrow.middle / value - 1.0, held)
 }
 
 #[test]
