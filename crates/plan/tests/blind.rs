@@ -23,7 +23,12 @@ const SETS: [(&str, usize, f64, f64); 7] = [
 
 /// Pairs of a blind row and the source of a row of the table that have one figure by chance: they
 /// are of different systems.
-const CHANCE: [(&str, &str, &str); 0] = [];
+const CHANCE: [(&str, &str, &str); 2] = [
+    // 651,427.92 writes of an Intel drive by SPDK; 651,586 of a 970 EVO Plus by CrystalDiskMark.
+    ("seventh", "Q02", "veracrypt-136"),
+    // 312,000 reads of a guest by virtio and one iothread; as many of an EX920 by four jobs.
+    ("thirteenth", "J08", "ex920-readme"),
+];
 
 /// Returns the rows of a set that count.
 fn rows(set: &str) -> Vec<toml::Value> {
@@ -63,15 +68,20 @@ fn asked(row: &toml::Value, catalogue: &Catalogue) -> (f64, bool) {
     (says * narrow.middle / value - 1.0, held)
 }
 
+/// Returns the median, of an even number the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    f64::midpoint(values[(count - 1) / 2], values[count / 2])
+}
+
 #[test]
 fn strangers_rows_that_are_kept_apart_are_held() {
     let catalogue = Catalogue::shipped();
     for (set, count, most, least) in SETS {
         let answers: Vec<_> = rows(set).iter().map(|row| asked(row, &catalogue)).collect();
         assert_eq!(answers.len(), count, "{set}");
-        let mut errors: Vec<f64> = answers.iter().map(|(error, _)| error.abs()).collect();
-        errors.sort_by(f64::total_cmp);
-        let median = errors[errors.len() / 2];
+        let median = median(answers.iter().map(|(error, _)| error.abs()).collect());
         let held = answers.iter().filter(|(_, held)| *held).count() as f64 / count as f64;
         println!("{set}: off by {median:.3} in the median, p10 to p90 hold {held:.2}");
         assert!(median <= most, "{set}: off by {median:.3}");
