@@ -269,7 +269,13 @@ impl Kit<'_> {
         let (mut low, mut high) = (least - 1, least);
         while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
             if high == most {
-                return Err(format!("{high} hosts of {full} drives: {}", lacks.reason));
+                let more = match lacks.what {
+                    "capacity" => self.hosts_for_capacity(high, full),
+                    _ => None,
+                };
+                let more =
+                    more.map_or_else(String::new, |hosts| format!("; {hosts} hosts would do"));
+                return Err(format!("{high} hosts of {full} drives: {}{more}", lacks.reason));
             }
             (low, high) = (high, high.saturating_mul(2).min(most));
         }
@@ -290,6 +296,27 @@ impl Kit<'_> {
             sized.limit = what.to_owned();
         }
         Ok(sized)
+    }
+
+    /// Returns the minimum number of hosts whose drives have the capacity, if more than `few` are
+    /// needed; `None` if no number has it, or if that is not known.
+    fn hosts_for_capacity(&self, few: u32, drives: u32) -> Option<u32> {
+        let wanted = self.capacity?;
+        let mut bill = self.bill(few, drives, self.cards_for(drives));
+        bill.setup.down = self.need.setup.down;
+        let mut has = |hosts| {
+            bill.setup.hosts = hosts;
+            bill.usable_bytes().is_some_and(|usable| usable >= wanted)
+        };
+        let (mut low, mut high) = (few, HOSTS_MAX);
+        if !has(high) {
+            return None;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if has(middle) { high = middle } else { low = middle }
+        }
+        Some(high)
     }
 
     /// What a drive of each host less would lack, or all drives of a host less; `None` where
