@@ -95,10 +95,7 @@ fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
     assert!(stdout.contains("emulates micron-9200"), "{stdout}");
     let missing = run("run delay:csd5310(ram:64m) --seconds 1");
     assert_eq!(missing.code, Some(2), "{missing:?}");
-    assert!(
-        missing.stderr.contains("the catalogue has no write_iops; "),
-        "{missing:?}"
-    );
+    assert!(missing.stderr.contains("the catalogue has no write_iops; "), "{missing:?}");
     assert_eq!(missing.stderr.trim_end().lines().count(), 1, "{missing:?}");
 }
 
