@@ -20,7 +20,7 @@ const OLD_RATING: f64 = 700e3;
 impl Catalogue {
     /// Returns the writes per second of a full drive without `write_iops`: what rated drives of its
     /// interface do of their sequential writes, from the tenth to the ninetieth of a hundred, and no
-    /// fewer than one after the other by its latency: 16 of 17 rated drives do more. `None` for rated
+    /// fewer than one after the other by its latency: all but one rated drive do more. `None` for rated
     /// drives, for disks, and if too little is known.
     pub fn worn_writes(&self, drive: &Part) -> Option<Known> {
         if drive.class != Class::Drive || drive.value("write_iops").is_some() || is_disk(drive) {
@@ -41,7 +41,7 @@ impl Catalogue {
         };
         let [low, middle, high] = tenths(&shares).filter(|_| shares.len() >= LEAST)?;
         let source = format!("{} rated drives with {}", shares.len(), drive.interface);
-        let alone = drive.value("write_latency").map_or(0.0, |seconds| 1.0 / seconds).min(fresh);
+        let alone = alone_per_s(drive, 1.0 / stream).unwrap_or(0.0).min(fresh);
         let [low, middle, high] = [low, middle, high].map(|share| (share * fresh).max(alone));
         Some(Known::assumed(middle, (low, high), source))
     }
@@ -92,7 +92,17 @@ impl Catalogue {
                 "write_iops" => self.worn_writes(drive),
                 other => self.like(drive, other),
             };
-            let (Some(known), Some(quantity)) = (known, quantity_named(name)) else { continue };
+            let (Some(mut known), Some(quantity)) = (known, quantity_named(name)) else { continue };
+            if name.ends_with("bandwidth")
+                && self.link(drive).is_some_and(|link| link < known.value)
+            {
+                continue;
+            }
+            if let Some(least_s) =
+                name.strip_suffix("latency").and_then(|op| self.served(&whole, op))
+            {
+                (known.value, known.high) = (known.value.max(least_s), known.high.max(least_s));
+            }
             let show = |value| pretty(value, quantity);
             let Known { value, low, high, kind, basis, source } = known;
             words.push(format!(
@@ -119,6 +129,19 @@ impl Catalogue {
             Arc::make_mut(&mut whole).figures.insert((*name).to_owned(), vec![figure]);
         }
         (whole, words)
+    }
+
+    /// Returns the bytes per second of the drive's own lanes, if they are known.
+    fn link(&self, drive: &Part) -> Option<f64> {
+        let lane = self.part(&format!("pcie-{}", first(drive, "generation")?)).ok()?;
+        Some(first(lane, "symbol_rate")? * first(lane, "coding")? / 8.0 * first(drive, "lanes")?)
+    }
+
+    /// Returns the time of a command of a card by its rating, and of its transfer over its own lanes:
+    /// an assumed latency of this `op` is not shorter.
+    fn served(&self, drive: &Part, op: &str) -> Option<f64> {
+        let link = self.link(drive).filter(|_| drive.interface == "pcie")?;
+        Some(1.0 / drive.value(&format!("{op}iops"))? + RATED / link)
     }
 
     /// Returns the drives with an interface; with any if it is empty.
@@ -155,6 +178,13 @@ fn first(part: &Part, quantity: &str) -> Option<f64> {
 pub fn sure(part: &Part, quantity: &str) -> Option<f64> {
     let figure = part.figures.get(quantity)?.first()?;
     (figure.kind != Kind::Guess).then_some(figure.value)
+}
+
+/// Returns the writes per second of a drive that transfers one, for `moved_s`, while it works on the
+/// one before, by the latency of a lone write.
+fn alone_per_s(drive: &Part, moved_s: f64) -> Option<f64> {
+    let latency_s = drive.value("write_latency")?;
+    Some(1.0 / (latency_s - moved_s).max(latency_s / 2.0))
 }
 
 /// Returns the share of its sequential writes that a rated drive does at random.

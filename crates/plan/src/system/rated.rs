@@ -92,10 +92,7 @@ impl Builder<'_> {
                 FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
                     self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
                 }
-                FlashState::Worn => match self.alone(drive, "write_iops", "write_latency") {
-                    Some(alone) => alone,
-                    None => self.worn(drive)?,
-                },
+                FlashState::Worn => self.worn(drive)?,
                 FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
                     // Fresh flash does random writes as fast as sequential ones.
@@ -159,14 +156,17 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the writes per second of full flash: rated, or as of rated drives. If neither is known,
-    /// the error says how to select fresh flash.
+    /// Returns the writes per second of full flash: rated, or as of rated drives, or at queue depth 1
+    /// from the latency. If none is known, the error says how to select fresh flash.
     fn worn(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let unrated = drive.value("write_iops").is_none();
+        let assumed = if unrated { self.worn_like(drive) } else { None };
+        let known = assumed.or_else(|| self.alone(drive, "write_iops", "write_latency"));
+        if let Some(rate) = known {
+            return Ok(rate);
+        }
         let fresh = ["fresh_write_iops", "write_bandwidth"];
         let known = fresh.into_iter().find(|quantity| drive.value(quantity).is_some());
-        if let (None, Some(assumed)) = (drive.value("write_iops"), self.worn_like(drive)) {
-            return Ok(assumed);
-        }
         self.need(drive, "write_iops").map_err(|error| match (error, known) {
             (PlanError::Part { line, reason }, Some(known)) if !is_disk(drive) => PlanError::Part {
                 line,
