@@ -38,7 +38,7 @@ pub struct Lookup {
     /// File of your own parts. They replace parts of the catalogue with the same name.
     #[arg(long, global = true, value_name = "FILE")]
     pub parts: Vec<PathBuf>,
-    /// File of your own prices, TOML or CSV. `drumfire catalogue prices` prints a file to fill.
+    /// File of your own prices, TOML or CSV. Make one with `drumfire catalogue prices`.
     #[arg(long, global = true, value_name = "FILE")]
     pub prices: Vec<PathBuf>,
     /// Use only figures with a document. Answers that need other figures are refused.
@@ -72,8 +72,9 @@ pub enum Action {
         /// Id of the part, or an alias.
         part: String,
     },
-    /// Print the profile of a drive, for delay:, plan and simulate: its stages of service, from its
-    /// published figures.
+    /// Print the profile of a drive, for delay:, plan and simulate.
+    ///
+    /// The profile has the stages of service of the drive, from its published figures.
     Profile {
         /// Id of the part, or an alias.
         part: String,
@@ -81,8 +82,10 @@ pub enum Action {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Print a file of prices to fill, for --prices. It has the prices in use with date and source,
-    /// and a line for each part on sale without a price.
+    /// Print a file of prices to fill, for --prices.
+    ///
+    /// The file has the prices in use with date and source, and a line for each part on sale
+    /// without a price.
     Prices(Filter),
     /// Check the catalogue, or a file of parts, and list the possible figures of a part.
     Check {
