@@ -1,7 +1,7 @@
 //! What a figure rests on: whether somebody else can look it up.
 //!
-//! The kind of a figure says how its value came about; its basis, whether a document is at hand that
-//! says so. `--sourced` of the command line leaves out what no document says.
+//! The kind of a figure says how its value came about; its basis, whether a document is at hand
+//! that says so. `--sourced` of the command line leaves out what no document says.
 
 use serde::Serialize;
 

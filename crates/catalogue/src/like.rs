@@ -19,9 +19,9 @@ const OLD_RATING: f64 = 700e3;
 
 impl Catalogue {
     /// Returns the writes per second of a full drive without `write_iops`: what rated drives of its
-    /// interface do of their sequential writes, from the tenth to the ninetieth of a hundred, and no
-    /// fewer than one after the other by its latency: all but one rated drive do more. `None` for rated
-    /// drives, for disks, and if too little is known.
+    /// interface do of their sequential writes, from the tenth to the ninetieth of a hundred, and
+    /// no fewer than one after the other by its latency: all but one rated drive do more. `None`
+    /// for rated drives, for disks, and if too little is known.
     pub fn worn_writes(&self, drive: &Part) -> Option<Known> {
         if drive.class != Class::Drive || drive.value("write_iops").is_some() || is_disk(drive) {
             return None;
@@ -46,8 +46,8 @@ impl Catalogue {
         Some(Known::assumed(middle, (low, high), source))
     }
 
-    /// Returns the median of drives with the same interface and similar ratings, from the tenth to the
-    /// ninetieth of a hundred; for the bandwidth of disks, of those that turn as fast.
+    /// Returns the median of drives with the same interface and similar ratings, from the tenth to
+    /// the ninetieth of a hundred; for the bandwidth of disks, of those that turn as fast.
     pub fn like(&self, drive: &Part, quantity: &str) -> Option<Known> {
         let rating = drive.value("read_iops");
         let old = |part: &Part| first(part, "generation").map(|generation| generation < 4.0);
@@ -80,8 +80,8 @@ impl Catalogue {
     }
 
     /// Returns a drive with assumptions in the place of the missing ones of `quantities`, and a
-    /// sentence for each. What nothing can be assumed for stays missing, as does all of disks and of
-    /// drives whose reads nobody rated, and of a sourced catalogue.
+    /// sentence for each. What nothing can be assumed for stays missing, as does all of disks and
+    /// of drives whose reads nobody rated, and of a sourced catalogue.
     pub(crate) fn assumed(&self, drive: &Part, quantities: &[&str]) -> (Arc<Part>, Vec<String>) {
         let (mut whole, mut words) = (Arc::new(drive.clone()), Vec::new());
         if self.is_sourced() || is_disk(drive) || drive.value("read_iops").is_none() {
@@ -137,8 +137,8 @@ impl Catalogue {
         Some(first(lane, "symbol_rate")? * first(lane, "coding")? / 8.0 * first(drive, "lanes")?)
     }
 
-    /// Returns the time of a command of a card by its rating, and of its transfer over its own lanes:
-    /// an assumed latency of this `op` is not shorter.
+    /// Returns the time of a command of a card by its rating, and of its transfer over its own
+    /// lanes: an assumed latency of this `op` is not shorter.
     fn served(&self, drive: &Part, op: &str) -> Option<f64> {
         let link = self.link(drive).filter(|_| drive.interface == "pcie")?;
         Some(1.0 / drive.value(&format!("{op}iops"))? + RATED / link)
@@ -174,14 +174,15 @@ fn first(part: &Part, quantity: &str) -> Option<f64> {
     part.figures.get(quantity)?.first().map(|figure| figure.value)
 }
 
-/// Returns the figure of a part that somebody published. A guess about it is no evidence for others.
+/// Returns the figure of a part that somebody published. A guess about it is no evidence for
+/// others.
 pub fn sure(part: &Part, quantity: &str) -> Option<f64> {
     let figure = part.figures.get(quantity)?.first()?;
     (figure.kind != Kind::Guess).then_some(figure.value)
 }
 
-/// Returns the writes per second of a drive that transfers one, for `moved_s`, while it works on the
-/// one before, by the latency of a lone write.
+/// Returns the writes per second of a drive that transfers one, for `moved_s`, while it works on
+/// the one before, by the latency of a lone write.
 fn alone_per_s(drive: &Part, moved_s: f64) -> Option<f64> {
     let latency_s = drive.value("write_latency")?;
     Some(1.0 / (latency_s - moved_s).max(latency_s / 2.0))

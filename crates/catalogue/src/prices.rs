@@ -1,7 +1,7 @@
 //! Prices of the user: a file of them, single ones, and the template of such a file.
 //!
-//! A file is TOML or CSV. Each line of it has a part, a price, its currency, its date and its source;
-//! what all lines have in common may stand once, at the top of a TOML file.
+//! A file is TOML or CSV. Each line of it has a part, a price, its currency, its date and its
+//! source; what all lines have in common may stand once, at the top of a TOML file.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -20,7 +20,8 @@ const NEEDED: [&str; 6] = [
     "read_bandwidth",
     "write_bandwidth",
 ];
-/// Figures that are assumed if they are missing: without a rating of reads nothing is known of a drive.
+/// Figures that are assumed if they are missing: without a rating of reads nothing is known of a
+/// drive.
 const ASSUMED: &[&str] =
     &["write_iops", "read_latency", "write_latency", "read_bandwidth", "write_bandwidth"];
 /// Figures that the profile of a disk needs for its mechanics.
@@ -226,8 +227,8 @@ const OF_ARMS: &str = "# Times scatter as the arm and the platters have it, noth
     write that was\n# answered; a stage with `flush = { each_s = 2e-3 }` changes that.\n";
 
 impl Catalogue {
-    /// Returns the service times of a drive's I/Os by its figures. Missing figures are the middle of
-    /// those of drives like it, and the profile says so with their range.
+    /// Returns the service times of a drive's I/Os by its figures. Missing figures are the middle
+    /// of those of drives like it, and the profile says so with their range.
     ///
     /// # Errors
     ///

@@ -97,8 +97,8 @@ pub struct Input {
     pub known: Known,
 }
 
-/// Describes what the figures of a prediction rest on: "12 figures, 1 of them recalled (2 published,
-/// 8 cited, 1 derived)".
+/// Describes what the figures of a prediction rest on: "12 figures, 1 of them recalled (2
+/// published, 8 cited, 1 derived)".
 pub fn rests_on(inputs: &[Input]) -> String {
     let count = |basis| inputs.iter().filter(|input| input.known.basis == basis).count();
     let sourced = [Basis::Published, Basis::Cited, Basis::Derived];
@@ -193,8 +193,8 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`PlanError::Part`] if a figure is missing, or if the catalogue is sourced and no document has
-    /// a figure.
+    /// [`PlanError::Part`] if a figure is missing, or if the catalogue is sourced and no document
+    /// has a figure.
     pub fn build(bill: &Bill, tweak: &Tweak) -> Result<System, PlanError> {
         let mut builder = Builder {
             bill,
@@ -308,8 +308,8 @@ impl<'a> Builder<'a> {
         })
     }
 
-    /// Refuses a system of a sourced catalogue that rests on a figure which no document has, and says
-    /// which figures of its parts were left out.
+    /// Refuses a system of a sourced catalogue that rests on a figure which no document has, and
+    /// says which figures of its parts were left out.
     fn sourced(&mut self) -> Result<(), PlanError> {
         if !self.bill.catalogue.is_sourced() {
             return Ok(());

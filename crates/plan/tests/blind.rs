@@ -45,8 +45,8 @@ fn number(value: &toml::Value) -> f64 {
 }
 
 /// Returns the relative error of the predicted median for a row's bill, and whether its interval
-/// covers the published result. Draws of the figures only widen an interval, so only a result outside
-/// of it needs them.
+/// covers the published result. Draws of the figures only widen an interval, so only a result
+/// outside of it needs them.
 fn asked(row: &toml::Value, catalogue: &Catalogue) -> (f64, bool) {
     let (id, bill) = (row["id"].as_str().unwrap(), row["bill"].as_str().unwrap());
     let bill = Bill::read(id, bill, catalogue).unwrap_or_else(|error| panic!("{id}: {error}"));

@@ -224,18 +224,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     if real.is_some() && document.is_none() && live_error_percent.is_some() {
         words.push("live: compared with the model, as nothing was published".to_owned());
     }
-    if real.is_some()
-        && let Some(network) = result.and_then(|result| result["network"].as_str())
-    {
-        words.push(format!("live: {network}"));
-    }
-    let swings = place.is_some_and(|place| place.at.starts_with("/swing/"));
-    if swings && let Some(seen) = result.and_then(|result| result["swing"]["seen"].as_str()) {
-        words.push(format!("live: {seen}"));
-    }
-    if real.is_some() && !row.given.is_empty() {
-        words.push(format!("live: given: {}", row.given));
-    }
+    words.extend(beside_live(row, place, result, real.is_some()));
     let kind = model.as_ref().map(|(_, kind)| if row.fitted { "fitted" } else { kind.as_str() });
     let kind = kind.and_then(caution).map(str::to_owned);
     let is_scaled = |_: &&(f64, String)| row.scale != 1.0;
@@ -266,6 +255,22 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         words,
         reason: reason.join("; "),
     }
+}
+
+/// Network, swing and given figures of a live run, as far as it has them.
+fn beside_live(
+    row: &Row,
+    place: Option<&FigureSource>,
+    result: Option<&Value>,
+    has_figure: bool,
+) -> Vec<String> {
+    let text = |at: &Value| at.as_str().map(|words| format!("live: {words}"));
+    let network = result.filter(|_| has_figure).and_then(|result| text(&result["network"]));
+    let swings = place.is_some_and(|place| place.at.starts_with("/swing/"));
+    let swing = result.filter(|_| swings).and_then(|result| text(&result["swing"]["seen"]));
+    let is_given = has_figure && !row.given.is_empty();
+    let given = is_given.then(|| format!("live: given: {}", row.given));
+    [network, swing, given].into_iter().flatten().collect()
 }
 
 /// Why the model has no figure, or another one than the document.

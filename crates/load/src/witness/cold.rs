@@ -52,7 +52,8 @@ enum Alike {
     No,
     /// They are as long, and of random places.
     All,
-    /// They are of random places and of several sizes: a fifth of each worker's, or more, are as long.
+    /// They are of random places and of several sizes: a fifth of each worker's, or more, are as
+    /// long.
     Fifth,
 }
 
@@ -203,8 +204,8 @@ fn length<'a>(workloads: impl Iterator<Item = &'a Workload>, block_bytes: u32) -
     }
 }
 
-/// The longest size that a fifth of a worker's reads have, or more; `None` if a trace says the sizes,
-/// or too many are short.
+/// The longest size that a fifth of a worker's reads have, or more; `None` if a trace says the
+/// sizes, or too many are short.
 fn long_bytes(workload: &Workload) -> Option<u32> {
     let access = &workload.access;
     if access.trace.is_some() {

@@ -109,8 +109,8 @@ fn followers(workload: &Workload) -> Option<Followers> {
         access.lines.iter().map(|line| line.share_percent * of(line)).sum()
     };
     let (writes, flushes) = (sum(&|line| line.write_percent()), sum(&|line| line.flush_percent));
-    // The next flush after a write; half of that where several are in flight, since one flush covers
-    // all writes before it.
+    // The next flush after a write; half of that where several are in flight, since one flush
+    // covers all writes before it.
     let share = writes / (writes + flushes) / 2.0;
     Some(if share > 0.0 { Followers::Share(share) } else { Followers::None })
 }

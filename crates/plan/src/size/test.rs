@@ -164,9 +164,10 @@ fn wires_and_limits_are_kept() {
     assert!(short.iter().any(|s| s.reason.contains("1 hosts of 24 drives: 21.4M")), "{short:?}");
 }
 
-/// Space for data in drives of one host each, by hand, of 1 to 6 hosts: what the hosts that are up have,
-/// over the copies that can exist on them. A row for each number of copies and of hosts down; 0 where
-/// hosts are fewer than copies. Rows that are missing lose data: as many hosts fail as there are copies.
+/// Space for data in drives of one host each, by hand, of 1 to 6 hosts: what the hosts that are up
+/// have, over the copies that can exist on them. A row for each number of copies and of hosts down;
+/// 0 where hosts are fewer than copies. Rows that are missing lose data: as many hosts fail as
+/// there are copies.
 const SPACE: [((u32, u32), [f64; 6]); 10] = [
     ((1, 0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
     ((2, 0), [0.0, 1.0, 1.5, 2.0, 2.5, 3.0]),

@@ -106,7 +106,8 @@ impl Builder<'_> {
         let known = self.bill.catalogue.worn_writes(drive)?;
         self.remark(&format!(
             "{}: write_iops of full flash unknown; {} to {} IOPS by {}, which write at random a \
-             share of what they write in sequence: give it in a [[figure]], or say state = \"fresh\"",
+             share of what they write in sequence: give it in a [[figure]], or say \
+             state = \"fresh\"",
             drive.id,
             block::Rate(known.low),
             block::Rate(known.high),

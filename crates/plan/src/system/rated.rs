@@ -156,8 +156,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the writes per second of full flash: rated, or as of rated drives, or at queue depth 1
-    /// from the latency. If none is known, the error says how to select fresh flash.
+    /// Returns the writes per second of full flash: rated, or as of rated drives, or at queue depth
+    /// 1 from the latency. If none is known, the error says how to select fresh flash.
     fn worn(&mut self, drive: &Part) -> Result<f64, PlanError> {
         let unrated = drive.value("write_iops").is_none();
         let assumed = if unrated { self.worn_like(drive) } else { None };

@@ -55,7 +55,8 @@ pub enum Below {
 /// The job's own reads, for comparison with those outside of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobReads {
-    /// No comparable reads: none, or sequential ones, where read-ahead is no cache, or shorter ones.
+    /// No comparable reads: none, or sequential ones, where read-ahead is no cache, or shorter
+    /// ones.
     Unlike,
     /// Random reads of the same size.
     Like {

@@ -12,8 +12,8 @@ pub struct Flushed {
     pub name: String,
     /// Medium below the cache.
     pub to: FlushedTo,
-    /// Time that half of the flushes that follow writes, or of the writes with FUA, take at most, in
-    /// nanoseconds; `None` if too few flushes follow a write.
+    /// Time that half of the flushes that follow writes, or of the writes with FUA, take at most,
+    /// in nanoseconds; `None` if too few flushes follow a write.
     pub took_ns: Option<u64>,
 }
 
