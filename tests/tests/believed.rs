@@ -111,6 +111,7 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
     change("fewer.json", |r| r["checks"].as_array_mut().unwrap().retain(|it| it["code"] != "H01"));
     change("job.json", |r| r["job"]["outstanding"] = json!(1));
     change("open.json", |r| drop(r.as_object_mut().unwrap().remove("digest")));
+    change("empty.json", |r| r["digest"] = json!(""));
     change("host.json", |r| r["host"]["name"] = json!("anybody"));
     change("slow.json", |r| r["totals"]["latency_ns"]["p50"] = json!(1));
     change("newer.json", |r| r["schema_version"] = json!(999));
@@ -128,6 +129,7 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
             "its checks have H01 0 times, where every result has it once",
         ),
         ("compare job.json of-full", "its digest does not match its figures"),
+        ("report empty.json", "its digest does not match its figures"),
         ("report slow.json --as fio", "totals.latency_ns says p50 1 ns, its histogram "),
         ("compare of-full rate.json", "the file was changed since it was made"),
         ("report newer.json", "it has layout 999 of drumfire "),
@@ -139,8 +141,10 @@ fn results_that_were_changed_cut_or_made_by_others_are_refused() {
         assert!(done.stderr.contains(words), "{args}: {done:?}");
         assert_eq!(done.stderr.trim_end().lines().count(), 1, "{args}: {done:?}");
     }
+    // Whether it was changed is unknown: it is shown, and never for publication.
     let open = drumfire.run(folder.path(), "report open.json", LIMIT).ok();
     assert!(open.stdout.contains("it has no digest"), "{open:?}");
+    assert!(!open.stdout.contains("publishable"), "{open:?}");
     let host = drumfire.run(folder.path(), "report host.json", LIMIT).ok();
     assert!(!host.stdout.contains("digest"), "{host:?}");
     let earlier = drumfire.run(folder.path(), "report earlier.json", LIMIT).ok();

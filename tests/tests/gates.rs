@@ -107,6 +107,17 @@ fn what_cannot_be_told_is_missed_unless_it_is_ignored() {
     assert_eq!(result["gates"][0]["verdict"], "unknown", "{result}");
     let junit = run("report r --as junit").ok().stdout;
     assert!(junit.contains("<skipped message=\"cannot tell: too few I/Os"), "{junit}");
+    // A baseline that is a copy of what is held against it keeps no bound.
+    let copied = folder.path().join("copied");
+    std::fs::create_dir(&copied).unwrap();
+    for entry in std::fs::read_dir(folder.path().join("r")).unwrap().flatten() {
+        if entry.path().is_file() {
+            std::fs::copy(entry.path(), copied.join(entry.file_name())).unwrap();
+        }
+    }
+    let same = run("compare r copied --fail-if iops<-3%");
+    assert!(matches!(same.code, Some(3 | MISSED)), "{same:?}");
+    assert!(same.stdout.contains("a copy of it"), "{same:?}");
     // A comparison of one run each decides nothing.
     let compared = run("compare r r --fail-if iops<-3%");
     assert_eq!(compared.code, Some(MISSED), "{compared:?}");

@@ -110,8 +110,8 @@ misuses! {
     a_missing_run "report none" => USAGE "none holds no result.json"
     a_folder_as_a_volume "run file:. --seconds 1" => USAGE "not a file or a block device"
     a_doctor_of_a_folder "doctor file:." => USAGE "not a file or a block device"
-    a_part_to_simulate "simulate iodrive-160-slc" => USAGE
-        "drumfire plan --drive iodrive-160-slc"
+    a_part_to_simulate "simulate csd5310" => USAGE
+        "drumfire plan --drive csd5310"
     a_link_of_no_mtu "audit --mtu 1 --iops 1M --link 10gbe --size 4k" => USAGE "mtu: 576 to 65535"
     a_stranger_to_destroy "run null:1g --destroy=/dev/sdzz --seconds 1" => USAGE
         "--destroy=/dev/sdzz: the job has no such volume"

@@ -42,7 +42,7 @@ const FORMS: [(&str, &str); 10] = [
 ];
 
 /// Each flag: what a command has without it, and with it.
-const FLAGS: [(&str, &str, &str); 53] = [
+const FLAGS: [(&str, &str, &str); 54] = [
     ("--compare", "", "--compare bill.toml other.toml"),
     ("--money", "", "--money 4000"),
     ("--goal", "", "--goal 200k"),
@@ -104,6 +104,7 @@ const FLAGS: [(&str, &str, &str); 53] = [
     ("--interface", "", "--interface sas"),
     ("--price", "", "--price x25-m=99"),
     ("--prices", "", "--prices prices.toml"),
+    ("--sourced", "", "--sourced"),
     ("--confident", "", "--confident"),
     ("--draws", "--parts wide.toml", "--parts wide.toml --draws 11"),
     ("--seed", "--parts wide.toml", "--parts wide.toml --seed 2"),

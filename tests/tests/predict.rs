@@ -93,12 +93,9 @@ fn a_drive_of_the_catalogue_is_a_profile_for_simulation_and_emulation() {
     let emulated = "run delay:micron-9200(ram:64m) --outstanding 1 --seconds 1 --out r";
     let stdout = run(emulated).ok().stdout;
     assert!(stdout.contains("emulates micron-9200"), "{stdout}");
-    let missing = run("run delay:iodrive-160-slc(ram:64m) --seconds 1");
+    let missing = run("run delay:csd5310(ram:64m) --seconds 1");
     assert_eq!(missing.code, Some(2), "{missing:?}");
-    assert!(
-        missing.stderr.contains("the catalogue has no write_iops, read_latency"),
-        "{missing:?}"
-    );
+    assert!(missing.stderr.contains("the catalogue has no write_iops; "), "{missing:?}");
     assert_eq!(missing.stderr.trim_end().lines().count(), 1, "{missing:?}");
 }
 
@@ -232,6 +229,91 @@ fn an_answer_is_a_screen() {
     let one = all.iter().find(|one| one["name"] == "1 x 980-pro-1000").unwrap();
     assert_eq!(one["one"]["iops"], alone["prediction"]["iops"]);
     assert_eq!(one["one"]["range"], alone["prediction"]["range"]);
+}
+
+/// What no document has is left out, and its absence is said.
+#[test]
+fn sourced_answers_rest_on_documents_alone() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let sourced = run("plan --drive x25-m --drives 4 --adapter lsi-9210-8i --draws 10 --sourced");
+    let text = sourced.ok().stdout;
+    assert!(text.contains(" 0 of them recalled") && text.contains("(--sourced)"), "{text}");
+    // All of this drive's figures are recalled.
+    let whole = run("plan 970-pro-512 --draws 10").ok().stdout;
+    assert!(!whole.contains(" 0 of them recalled"), "{whole}");
+    let refused = run("plan 970-pro-512 --draws 10 --sourced");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("recalled, and --sourced leaves it out"), "{refused:?}");
+    // An assumption is no document.
+    let assumed = run("plan 870-evo --read 0 --draws 10").ok().stdout;
+    assert!(assumed.contains("write_iops of full flash unknown"), "{assumed}");
+    assert_eq!(run("plan 870-evo --read 0 --draws 10 --sourced").code, Some(2));
+    let search = "plan --goal 1M --draws 10 --json";
+    let recalled = |document: &Value| -> u64 {
+        let found = document["candidates"].as_array().unwrap().iter();
+        found.map(|one| one["recalled"].as_u64().unwrap()).sum()
+    };
+    let (all, few) = (run(search).ok().json(), run(&format!("{search} --sourced")).ok().json());
+    assert!(recalled(&all) > 0);
+    assert_eq!(recalled(&few), 0, "{few}");
+    let screen = run("plan --goal 1M --draws 10 --sourced").ok().stdout;
+    assert!(screen.contains("drives cannot be judged by sourced figures"), "{screen}");
+    let show = run("catalogue show 970-pro-512 --sourced").ok().stdout;
+    assert!(show.contains("left out by --sourced: ") && !show.contains("guess"), "{show}");
+    let counts = run("catalogue check --json").ok().json();
+    let basis = &counts["basis"];
+    let sum: u64 = ["published", "cited", "derived", "recalled"]
+        .iter()
+        .map(|word| basis[word].as_u64().unwrap())
+        .sum();
+    assert_eq!(Some(sum), counts["figures"].as_u64());
+    assert_eq!(run("catalogue check --sourced --json").ok().json()["basis"]["recalled"], 0);
+}
+
+/// `catalogue prices` makes the file that `--prices` reads.
+#[test]
+fn prices_have_a_date_and_an_origin_everywhere() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |args: &str| drumfire.run(folder.path(), args, LIMIT);
+    let template = run("catalogue prices --class drive").ok().stdout;
+    let line = "# { name = \"pm1743\", price = , currency = \"USD\", date = \"\", source = \"\" },";
+    assert!(template.contains(line), "{template}");
+    let mine = template.replace(
+        line,
+        "{ name = \"pm1743\", price = 900, currency = \"EUR\", usd = 1.1, date = \"2026-11\", \
+         source = \"our shop\" },",
+    );
+    folder.file("prices.toml", mine.as_bytes());
+    folder
+        .file("prices.csv", b"name,price,currency,date,source\npm1743,990,USD,2026-11,our shop\n");
+    for file in ["prices.toml", "prices.csv"] {
+        for args in [
+            "plan --drive pm1743 --draws 10",
+            "plan --drive pm1743 --draws 10 --details",
+            "plan --compare pm1743 cd6 --draws 10",
+            "plan --goal 1M --draws 10",
+            "plan --goal 1M --hosts 2 --draws 10 --details",
+            "catalogue show pm1743",
+        ] {
+            let text = run(&format!("{args} --prices {file}")).ok().stdout;
+            for word in ["$990", "2026-11", "our shop"] {
+                assert!(text.contains(word), "{args} {file}: no {word} in {text}");
+            }
+        }
+        let line = run(&format!("plan pm1743 --draws 10 --json --prices {file}")).ok().json();
+        let price = &line["cost"]["lines"][0]["price"];
+        assert_eq!((&price["date"], &price["source"]), (&"2026-11".into(), &"our shop".into()));
+    }
+    folder.file("wrong.csv", b"name,price,currency,date,source\npm1734,9,USD,2026,shop\n");
+    let refused = run("plan pm1743 --prices wrong.csv");
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+    assert!(
+        refused.stderr.contains("wrong.csv:2: no part is called 'pm1734', but pm1743"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -77,6 +77,12 @@ fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
     assert_eq!(run("p99>1").code, Some(2));
 }
 
+/// Whether a row has no live figure because other programs had the processors.
+fn busy(row: &Value) -> bool {
+    row["live"].is_null()
+        && row["reason"].to_string().contains("live: none: the host was not quiet")
+}
+
 #[test]
 fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -86,8 +92,10 @@ fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
     let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
     let first = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
     let row = &rows(&first, 0)[0];
-    assert!(row["live"].as_f64().is_some_and(|iops| iops > 100.0), "{row}");
-    assert_eq!(row["live_origin"], "measured");
+    if !busy(row) {
+        assert!(row["live"].as_f64().is_some_and(|iops| iops > 100.0), "{row}");
+        assert_eq!(row["live_origin"], "measured");
+    }
     assert!(row["modelled"].is_null(), "nobody asked for it: {row}");
     let mut again = drumfire.run(folder.path(), args, LIMIT).ok().json();
     let earlier = std::mem::replace(&mut again["scenarios"][0]["earlier"], Value::Array(vec![]));
@@ -104,13 +112,20 @@ fn twenty_eight_emulated_drives_are_twenty_eight() {
     let found = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
     let row = rows(&found, 0).iter().find(|row| row["id"] == "iops-24").unwrap();
     // 28 × 350; a busy machine loses some, two processes with a drive each would have 700.
-    assert!(row["live"].as_f64().is_some_and(|iops| (4_900.0..9_900.0).contains(&iops)), "{row}");
-    assert_eq!((&row["live_origin"], &row["live_scale"]), (&"emulated".into(), &100.0.into()));
+    if !busy(row) {
+        let iops = row["live"].as_f64().expect("a figure");
+        assert!((4_900.0..9_900.0).contains(&iops), "{row}");
+        assert_eq!((&row["live_origin"], &row["live_scale"]), (&"emulated".into(), &100.0.into()));
+    }
     // Nothing was published about arrays: the model provides those figures.
     let by_id = |id| rows(&found, 0).iter().find(|row| row["id"] == id).unwrap();
     for (id, least) in [("raid10", 4_900.0), ("oltp-raid0", 2_500.0), ("oltp-raid10", 1_500.0)] {
         let row = by_id(id);
-        assert!(row["published"].is_null() && row["live_origin"] == "emulated", "{row}");
+        assert!(row["published"].is_null(), "{row}");
+        if busy(row) {
+            continue;
+        }
+        assert_eq!(row["live_origin"], "emulated", "{row}");
         assert!(row["live"].as_f64().is_some_and(|iops| iops > least), "{row}");
     }
     let cpu = by_id("cpu-28");
@@ -148,7 +163,7 @@ fn a_run_that_is_not_to_be_believed_gives_a_reason_and_no_figure() {
     let document = finished.json();
     let found = rows(&document, 0);
     // On a busy machine the two may have started too far apart: then this is reported.
-    let apart = found[0]["reason"].as_str().unwrap().contains("do not add up");
+    let apart = busy(&found[0]) || found[0]["reason"].to_string().contains("do not add up");
     assert!(apart || found[0]["live"].as_f64().is_some_and(|iops| iops > 10.0), "{}", found[0]);
     for (row, why) in found[1..].iter().zip(["step errors: ", "H02", "no-such"]) {
         assert!(row["live"].is_null() && row["live_error_percent"].is_null(), "{row}");
@@ -179,6 +194,9 @@ fn hosts_are_apart_where_they_can_be_and_a_wire_has_its_rate() {
     let args = "scenario run plain.toml --live --seconds 3 --out plain --json";
     let found = drumfire.run(folder.path(), args, LIMIT).ok().json();
     let shown = &rows(&found, 0)[0];
+    if busy(shown) {
+        return;
+    }
     assert!(shown["live"].as_f64().is_some_and(|most| (1.0..3.0).contains(&most)), "{shown}");
     let words = shown["words"].to_string();
     assert!(words.contains("rate of single seconds"), "{words}");
@@ -193,6 +211,9 @@ fn hosts_are_apart_where_they_can_be_and_a_wire_has_its_rate() {
     let shown = &rows(&found, 0)[0];
     if !apart {
         assert!(shown["words"].to_string().contains("namespaces"), "{shown}");
+        return;
+    }
+    if busy(shown) {
         return;
     }
     // 20 Mb/s of frames: 4 KiB and 48 bytes of header in three segments of at most 1,538 bytes.

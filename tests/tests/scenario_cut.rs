@@ -128,7 +128,8 @@ fn a_scenario_that_is_cut_in_each_step_does_none_twice() {
     let whole = tries.find(|run| run.code == Some(0)).expect("one of five is believed");
     let document = &whole.json()["scenarios"][0];
     for row in document["rows"].as_array().unwrap() {
-        assert!(row["live"].as_f64().is_some_and(|live| live > 0.0), "{row}");
+        let busy = row["reason"].to_string().contains("the host was not quiet");
+        assert!(busy || row["live"].as_f64().is_some_and(|live| live > 0.0), "{row}");
     }
     let runs: Vec<&str> = STEPS.map(|step| document["steps"][step]["run"].as_str().unwrap()).into();
     assert!(runs.is_sorted() && runs.first() != runs.last(), "{runs:?}");

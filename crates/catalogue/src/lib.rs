@@ -13,7 +13,7 @@
 
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use block::mistakes;
@@ -23,14 +23,19 @@ pub mod line;
 pub mod read;
 pub mod unit;
 
+mod basis;
+mod like;
 mod part;
 mod pretty;
 mod prices;
 mod profile;
 mod quantity;
 
+pub use basis::Basis;
+pub use like::{is_disk, sure};
 pub use part::{Class, Figure, INTERFACES, Known, Part, Sold, Source, TODAY, interface_named};
 pub use pretty::{digits, pretty};
+pub use prices::{PriceTag, price_words};
 pub use profile::NoProfile;
 pub use quantity::{QUANTITIES, Quantity, quantity_named};
 pub use read::CatalogueError;
@@ -43,6 +48,12 @@ pub struct Catalogue {
     pub parts: BTreeMap<String, Arc<Part>>,
     /// Sources by their keys.
     pub sources: BTreeMap<String, Source>,
+    /// Quantities that were removed from parts, since no document has them.
+    #[serde(skip)]
+    left_out: BTreeMap<String, BTreeSet<String>>,
+    /// Whether figures that no document has were removed: nothing is assumed in their place.
+    #[serde(skip)]
+    sourced: bool,
 }
 
 /// Compiled-in files: name and text.

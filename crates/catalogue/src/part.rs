@@ -7,7 +7,7 @@ use serde::Serialize;
 use stats::Kind;
 
 use crate::line::shown;
-use crate::quantity_named;
+use crate::{Basis, quantity_named};
 
 /// A figure that one source gives for a part.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,6 +28,11 @@ pub struct Figure {
     pub kind: Kind,
     /// Key of its source.
     pub source: String,
+    /// Words of the source that have the figure; empty if they are not at hand.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub quote: String,
+    /// What the figure rests on.
+    pub basis: Basis,
     /// Date of publication of the figure; "unknown" if the source has none.
     pub date: String,
     /// File and line of the figure.
@@ -37,12 +42,17 @@ pub struct Figure {
 /// Source of figures.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Source {
-    /// Author, title, address, page.
+    /// Author, title, page.
     pub title: String,
+    /// Address; empty if it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
     /// Date of publication of the source; "unknown" if it has none.
     pub date: String,
     /// True if the source is second-hand or anonymous.
     pub weak: bool,
+    /// True if there is no document: memory, or an assumption.
+    pub recalled: bool,
 }
 
 /// Class of a part.
@@ -207,8 +217,17 @@ pub struct Known {
     pub high: f64,
     /// Kind of knowledge of the value.
     pub kind: Kind,
+    /// What the value rests on.
+    pub basis: Basis,
     /// Key of the source of the value.
     pub source: String,
+}
+
+impl Known {
+    /// Returns an assumption: a value that no document has, with its range.
+    pub fn assumed(value: f64, (low, high): (f64, f64), source: String) -> Known {
+        Known { value, low, high, kind: Kind::Guess, basis: Basis::Recalled, source }
+    }
 }
 
 impl Part {
@@ -226,8 +245,8 @@ impl Part {
         let first = all.first()?;
         let low = all.iter().map(|figure| figure.low).fold(first.low, f64::min);
         let high = all.iter().map(|figure| figure.high).fold(first.high, f64::max);
-        let source = first.source.clone();
-        Some(Known { value: first.value, low, high, kind: first.kind, source })
+        let Figure { value, kind, basis, .. } = *first;
+        Some(Known { value, low, high, kind, basis, source: first.source.clone() })
     }
 
     /// Returns the value of a quantity, in base units; `None` if the part has none.

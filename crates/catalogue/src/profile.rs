@@ -20,6 +20,10 @@ const NEEDED: [&str; 6] = [
     "read_bandwidth",
     "write_bandwidth",
 ];
+/// Figures that are assumed if they are missing: without a rating of reads nothing is known of a
+/// drive.
+const ASSUMED: &[&str] =
+    &["write_iops", "read_latency", "write_latency", "read_bandwidth", "write_bandwidth"];
 /// Figures that the profile of a disk needs for its mechanics.
 const ARM: [&str; 5] = ["rpm", "average_seek", "full_seek", "track_seek", "read_bandwidth"];
 /// Optional figures of a disk.
@@ -71,13 +75,8 @@ pub enum NoProfile {
 }
 
 impl Part {
-    /// Returns the service times of the drive's I/Os by its figures. Unpublished figures are not
-    /// assumed: a missing figure is not 0.
-    ///
-    /// # Errors
-    ///
-    /// [`NoProfile`], with the missing quantities.
-    pub fn profile(&self) -> Result<Profile, NoProfile> {
+    /// Returns the service times of the drive's I/Os by its figures. A missing figure is not 0.
+    fn profile(&self) -> Result<Profile, NoProfile> {
         let id = self.id.clone();
         if self.class != Class::Drive {
             return Err(NoProfile::Class { id, class: self.class });
@@ -228,13 +227,29 @@ const OF_ARMS: &str = "# Times scatter as the arm and the platters have it, noth
     write that was\n# answered; a stage with `flush = { each_s = 2e-3 }` changes that.\n";
 
 impl Catalogue {
+    /// Returns the service times of a drive's I/Os by its figures. Missing figures are the middle
+    /// of those of drives like it, and the profile says so with their range.
+    ///
+    /// # Errors
+    ///
+    /// [`NoProfile`], with the missing quantities.
+    pub fn profile(&self, part: &Part) -> Result<Profile, NoProfile> {
+        let (drive, assumed) = self.assumed(part, ASSUMED);
+        let mut profile = drive.profile()?;
+        for words in assumed {
+            profile.about = format!("{}; {words}", profile.about);
+        }
+        Ok(profile)
+    }
+
     /// Returns the profile of a drive as TOML, with the figures used as comments.
     ///
     /// # Errors
     ///
     /// [`NoProfile`], with the missing quantities.
     pub fn profile_text(&self, part: &Part) -> Result<String, NoProfile> {
-        let profile = part.profile()?;
+        let profile = self.profile(part)?;
+        let part = &*self.assumed(part, ASSUMED).0;
         let figure = |reason| NoProfile::Figure { id: part.id.clone(), reason };
         let stages = profile.print().map_err(figure)?;
         let mut text = format!("# {}. Made of these figures of the catalogue:\n", part.name);

@@ -9,8 +9,8 @@ use toml::Spanned;
 use crate::line::shown;
 use crate::unit::{Dimension, Unit, suffix, units_of};
 use crate::{
-    Catalogue, Class, Figure, INTERFACES, Kind, Part, Quantity, Sold, Source, interface_named,
-    pretty, quantity_named,
+    Basis, Catalogue, Class, Figure, INTERFACES, Kind, Part, Quantity, Sold, Source,
+    interface_named, pretty, quantity_named,
 };
 
 /// Error of a catalogue file.
@@ -45,14 +45,19 @@ pub struct RawSource {
     title: String,
     #[serde(default = "unknown", deserialize_with = "crate::line::read")]
     date: String,
+    #[serde(default, deserialize_with = "crate::line::read")]
+    url: String,
     #[serde(default)]
     weak: bool,
+    #[serde(default)]
+    recalled: bool,
 }
 
 impl RawSource {
     /// Returns a second-hand source without a date.
     pub fn new(title: &str) -> RawSource {
-        RawSource { title: title.to_owned(), date: unknown(), weak: true }
+        let (title, url) = (title.to_owned(), String::new());
+        RawSource { title, date: unknown(), url, weak: true, recalled: false }
     }
 }
 
@@ -102,6 +107,8 @@ pub struct RawFigure {
     unit: String,
     #[serde(default, deserialize_with = "crate::line::read")]
     condition: String,
+    #[serde(default, deserialize_with = "crate::line::read")]
+    quote: String,
     kind: Kind,
     source: Option<String>,
     date: Option<String>,
@@ -112,7 +119,8 @@ impl RawFigure {
     pub fn new(is: &str, value: f64, unit: &str, kind: Kind, source: &str) -> RawFigure {
         let (is, unit, source) = (is.to_owned(), unit.to_owned(), Some(source.to_owned()));
         let (part, low, high, date) = (None, None, None, None);
-        RawFigure { part, is, value, low, high, unit, condition: String::new(), kind, source, date }
+        let (condition, quote) = (String::new(), String::new());
+        RawFigure { part, is, value, low, high, unit, condition, quote, kind, source, date }
     }
 }
 
@@ -184,8 +192,8 @@ impl RawParts<'_> {
         let lines = Lines::of(self.text);
         let mut sources = to.sources.clone();
         for (key, source) in std::mem::take(&mut self.sources) {
-            let RawSource { title, date, weak } = source;
-            sources.insert(key, Source { title, date, weak });
+            let RawSource { title, date, url, weak, recalled } = source;
+            sources.insert(key, Source { title, date, url, weak, recalled });
         }
         let mut parts: BTreeMap<String, Arc<Part>> = BTreeMap::new();
         for raw in std::mem::take(&mut self.parts) {
@@ -327,6 +335,7 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
     if !(low <= raw.value && raw.value <= high) {
         return Err(format!("{name}: {} is not between {low} and {high}", raw.value));
     }
+    let date = raw.date.map_or_else(|| known.date.clone(), |date| shown(&date));
     Ok(Figure {
         value: raw.value * unit.factor,
         low: low * unit.factor,
@@ -336,7 +345,9 @@ fn figure(raw: RawFigure, sources: &Sources, at: String) -> Result<Figure, Strin
         unit: if raw.unit == "number" { String::new() } else { raw.unit },
         condition: raw.condition,
         kind: raw.kind,
-        date: raw.date.map_or_else(|| known.date.clone(), |date| shown(&date)),
+        basis: Basis::of(raw.kind, known, &date, &raw.quote),
+        quote: raw.quote,
+        date,
         source,
         at,
     })

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use ::catalogue::unit::{Amount, Dimension};
 use ::catalogue::{
-    Catalogue, Class, Figure, Part, QUANTITIES, interface_named, pretty, quantity_named,
+    Basis, Catalogue, Class, Figure, Part, PriceTag, QUANTITIES, interface_named, pretty,
+    quantity_named,
 };
 use anyhow::Result;
 use block::{Text, hint};
@@ -23,12 +24,42 @@ pub struct Args {
     /// The action.
     #[command(subcommand)]
     pub command: Action,
-    /// File with your own parts, which replace shipped ones of the same id.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub parts: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub lookup: Lookup,
     /// Print one JSON document.
     #[arg(long, global = true)]
     pub json: bool,
+}
+
+/// Files that commands add to the catalogue, and figures that they leave out.
+#[derive(Flags, Clone, Debug, Default)]
+pub struct Lookup {
+    /// File of your own parts. They replace parts of the catalogue with the same name.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub parts: Vec<PathBuf>,
+    /// File of your own prices, TOML or CSV. Make one with `drumfire catalogue prices`.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub prices: Vec<PathBuf>,
+    /// Use only figures with a document. Answers that need other figures are refused.
+    #[arg(long, global = true)]
+    pub sourced: bool,
+}
+
+impl Lookup {
+    /// Reads the built-in catalogue and the user's files.
+    pub fn catalogue(&self) -> Result<Catalogue> {
+        let mut catalogue = read(&self.parts)?;
+        for file in &self.prices {
+            let text = read_text(file).map_err(|error| of_file(file.display(), error))?;
+            let added = catalogue.add_prices(&file.display().to_string(), &text);
+            added.map_err(|error| UsageError(error.to_string()))?;
+        }
+        if self.sourced {
+            catalogue.keep_sourced();
+        }
+        Ok(catalogue)
+    }
 }
 
 /// Subcommands.
@@ -41,8 +72,9 @@ pub enum Action {
         /// Id of the part, or an alias.
         part: String,
     },
-    /// Print the profile of a drive, for delay:, plan and simulate: its stages of service, from its
-    /// published figures.
+    /// Print the profile of a drive, for delay:, plan and simulate.
+    ///
+    /// The profile has the stages of service of the drive, from its published figures.
     Profile {
         /// Id of the part, or an alias.
         part: String,
@@ -50,6 +82,11 @@ pub enum Action {
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
+    /// Print a file of prices to fill, for --prices.
+    ///
+    /// The file has the prices in use with date and source, and a line for each part on sale
+    /// without a price.
+    Prices(Filter),
     /// Check the catalogue, or a file of parts, and list the possible figures of a part.
     Check {
         /// A file of parts.
@@ -57,7 +94,7 @@ pub enum Action {
     },
 }
 
-/// Which parts are named.
+/// Filter of parts.
 #[derive(Flags, Debug, Default)]
 pub struct Filter {
     /// drive, adapter, nic, link, server or software.
@@ -112,7 +149,7 @@ const CLASSES: [Class; 6] =
 
 /// Answers from the catalogue.
 pub fn main(args: &Args) -> Result<Exit> {
-    let catalogue = read(&args.parts)?;
+    let catalogue = args.lookup.catalogue()?;
     match &args.command {
         Action::List(filter) => list(catalogue, filter, args.json),
         Action::Show { part } => {
@@ -123,6 +160,7 @@ pub fn main(args: &Args) -> Result<Exit> {
             let part = catalogue.part(part).map_err(|error| UsageError(error.to_string()))?;
             profile(&catalogue, part, out.as_deref(), args.json)
         }
+        Action::Prices(filter) => prices(&catalogue, filter, args.json),
         Action::Check { file } => check(catalogue, file.as_deref(), args.json),
     }
 }
@@ -163,6 +201,19 @@ fn list(mut catalogue: Catalogue, filter: &Filter, json: bool) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
+/// Prints the prices in use as a file, and the parts without one as lines to fill.
+fn prices(catalogue: &Catalogue, filter: &Filter, json: bool) -> Result<Exit> {
+    let capacity = filter.check()?;
+    let all = catalogue.parts.values().map(|part| &**part);
+    let parts = all.filter(|part| filter.wants(part, capacity));
+    if json {
+        let tags: Vec<PriceTag> = parts.filter_map(|part| catalogue.price_tag(part)).collect();
+        return pretty_json(&json!({ "currency": "USD", "prices": tags }));
+    }
+    output::file(catalogue.price_template(parts).as_bytes())?;
+    Ok(Exit::Good)
+}
+
 /// The two or three figures that a part is chosen by.
 fn brief(part: &Part) -> String {
     let names = [
@@ -180,7 +231,8 @@ fn brief(part: &Part) -> String {
         let quantity = quantity_named(name)?;
         let known = part.known(name)?;
         let (name, value) = (name.replace('_', " "), pretty(known.value, quantity));
-        Some(format!("{name} {value} ({})", known.kind.word()))
+        let recalled = if known.basis == Basis::Recalled { ", recalled" } else { "" };
+        Some(format!("{name} {value} ({}{recalled})", known.kind.word()))
     });
     figures.collect::<Vec<_>>().join(", ")
 }
@@ -222,7 +274,13 @@ fn show(catalogue: &Catalogue, part: &Part, json: bool) -> Result<Exit> {
             )?;
         }
     }
-    let unknown = QUANTITIES.iter().filter(|q| !part.figures.contains_key(q.name));
+    let left_out: Vec<&str> = catalogue.left_out(&part.id).collect();
+    if !left_out.is_empty() {
+        writeln!(text, "  recalled, so left out by --sourced: {}", left_out.join(", "))?;
+    }
+    let unknown = QUANTITIES
+        .iter()
+        .filter(|q| !part.figures.contains_key(q.name) && !left_out.contains(&q.name));
     let unknown: Vec<&str> =
         unknown.filter(|q| expected(part.class, q.name)).map(|q| q.name).collect();
     if !unknown.is_empty() {
@@ -239,7 +297,7 @@ fn profile(catalogue: &Catalogue, part: &Part, out: Option<&Path>, json: bool) -
     }
     match (json, out) {
         (true, _) => {
-            let profile = part.profile().map_err(|why| UsageError(why.to_string()))?;
+            let profile = catalogue.profile(part).map_err(|why| UsageError(why.to_string()))?;
             return pretty_json(&serde_json::to_value(profile)?);
         }
         (false, Some(file)) => {
@@ -263,7 +321,16 @@ fn source(catalogue: &Catalogue, figure: &Figure) -> String {
         "" => String::new(),
         text => format!("{text}; "),
     };
-    format!("{} ({condition}{title}, {}{weak})", figure.kind.word(), figure.date)
+    let address = match source.map(|source| source.url.as_str()) {
+        Some(url) if figure.basis == Basis::Published => format!(", {url}"),
+        _ => String::new(),
+    };
+    let quote = match figure.quote.as_str() {
+        "" => String::new(),
+        words => format!(": \"{words}\""),
+    };
+    let (basis, kind, date) = (figure.basis.word(), figure.kind.word(), &figure.date);
+    format!("{basis}, {kind} ({condition}{title}{address}, {date}{weak}{quote})")
 }
 
 /// Whether a part of this class is expected to have this quantity.
@@ -295,12 +362,24 @@ fn check(mut catalogue: Catalogue, file: Option<&Path>, json: bool) -> Result<Ex
     let figures: usize =
         catalogue.parts.values().flat_map(|part| part.figures.values()).map(Vec::len).sum();
     let (parts, sources) = (catalogue.parts.len(), catalogue.sources.len());
+    let all = || catalogue.parts.values().flat_map(|part| part.figures.values().flatten());
+    let count = |basis| all().filter(|figure| figure.basis == basis).count();
+    let counts = Basis::ALL.map(|basis| (basis.word(), count(basis)));
     if json {
-        let document = json!({ "parts": parts, "figures": figures, "sources": sources });
+        let basis: std::collections::BTreeMap<_, _> = counts.into_iter().collect();
+        let document =
+            json!({ "parts": parts, "figures": figures, "sources": sources, "basis": basis });
         return pretty_json(&document);
     }
     let mut text = Text::new();
-    writeln!(text, "{parts} parts, {figures} figures, each with one of {sources} sources: good")?;
+    let counts = counts.map(|(word, count)| format!("{count} {word}")).join(", ");
+    writeln!(text, "{parts} parts, {figures} figures, {sources} sources: good")?;
+    writeln!(text, "{counts}")?;
+    writeln!(
+        text,
+        "  published: address, date and words are known; cited: a document is named; recalled: no \
+         document, left out by --sourced"
+    )?;
     writeln!(text, "What may be said about a part:")?;
     for quantity in QUANTITIES {
         writeln!(text, "  {:<24}{:<12}{}", quantity.name, quantity.unit(), quantity.meaning)?;

@@ -112,13 +112,27 @@ struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    fn of(name: &str, a: &'a Side, b: &'a Side) -> Pair<'a> {
+    fn of(name: &str, a: &'a Side, b: &'a Side, one_path: bool) -> Pair<'a> {
         let unkept = [&a.unkept[..], &b.unkept].concat();
         let comparison = compare(name, &a.runs, &b.runs).beside_control(&unkept);
-        let comparison = comparison.doubted([&a.doubts, &b.doubts]);
+        let copies = copies(&a.runs, &b.runs).filter(|_| !one_path);
+        let second: Vec<Doubt> = b.doubts.iter().cloned().chain(copies).collect();
+        let comparison = comparison.doubted([&a.doubts, &second]);
         let again = [&a.again[..], &b.again];
         Pair { comparison, before: &a.runs, after: &b.runs, again }
     }
+}
+
+/// Why the runs of the second side are no runs of their own: they are those of the first.
+fn copies(a: &[RunResult], b: &[RunResult]) -> Option<Doubt> {
+    let is_one = |one: &RunResult, other: &RunResult| {
+        one.started == other.started && one.seed == other.seed && one.totals == other.totals
+    };
+    let count = b.iter().filter(|other| a.iter().any(|one| is_one(one, other))).count();
+    (count > 0).then(|| Doubt {
+        verdict: stats::Verdict::Fail,
+        why: format!("{count} of {} runs are runs of the first side: a copy of it", b.len()),
+    })
 }
 
 /// The command that repeats the run in a folder often enough.
@@ -183,14 +197,17 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
 
 /// Pairs of sides with the same name, and the names without a counterpart.
 fn pairs<'a>(args: &Args, a: &'a [Side], b: &'a [Side]) -> (Vec<Pair<'a>>, Vec<String>) {
+    // Who gives one path twice knows that it is one.
+    let real = |path: &Path| path.canonicalize().ok();
+    let one_path = real(&args.a).is_some() && real(&args.a) == real(&args.b);
     if let ([a], [b]) = (a, b) {
         // Two single runs are compared whatever their names are.
-        return (vec![Pair::of(&a.name, a, b)], Vec::new());
+        return (vec![Pair::of(&a.name, a, b, one_path)], Vec::new());
     }
     let (mut pairs, mut alone) = (Vec::new(), Vec::new());
     for side in a {
         match b.iter().find(|other| other.name == side.name) {
-            Some(other) => pairs.push(Pair::of(&side.name, side, other)),
+            Some(other) => pairs.push(Pair::of(&side.name, side, other, one_path)),
             None => alone.push(format!("{}: {}", args.a.display(), side.name)),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ::catalogue::Catalogue;
 use anyhow::Result;
 use block::Text;
 use clap::Args as Flags;
@@ -11,6 +12,7 @@ use plan::database::{Database, Forecast, Watch};
 use plan::simulate::kind;
 
 use crate::args::seconds;
+use crate::catalogue::Lookup;
 use crate::exit::{Exit, UsageError, of_file};
 use crate::output;
 use crate::simulate::{self, System};
@@ -43,6 +45,9 @@ pub struct Args {
     /// Accept a profile whose fit is not usable.
     #[arg(long)]
     pub anyway: bool,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub lookup: Lookup,
     /// Print one JSON document.
     #[arg(long)]
     pub json: bool,
@@ -55,10 +60,11 @@ pub fn main(args: &Args) -> Result<Exit> {
         database.clients = clients;
         database.check().map_err(|why| UsageError(format!("--clients: {why}")))?;
     }
+    let catalogue = args.lookup.catalogue()?;
     let watch = Watch { warmup_s: args.ramp, seconds: args.seconds, seed: args.seed };
     let (mut rows, mut wrong) = (Vec::new(), Vec::new());
     for name in &args.drives {
-        match row(&database, name, watch, args.anyway) {
+        match row((&database, &catalogue), name, watch, args.anyway) {
             Ok(found) => rows.push(found),
             Err(error) => wrong.push(error),
         }
@@ -81,8 +87,13 @@ pub fn main(args: &Args) -> Result<Exit> {
 }
 
 /// The forecast on a drive.
-fn row(database: &Database, name: &str, watch: Watch, anyway: bool) -> Result<(Profile, Forecast)> {
-    let System::Profile(drive) = simulate::read(name, &[])? else {
+fn row(
+    (database, catalogue): (&Database, &Catalogue),
+    name: &str,
+    watch: Watch,
+    anyway: bool,
+) -> Result<(Profile, Forecast)> {
+    let System::Profile(drive) = simulate::read(name, catalogue)? else {
         let why = format!("{name} is a bill of material: name the profile of a drive");
         return Err(UsageError(why).into());
     };

@@ -14,7 +14,7 @@ use plan::chance::DRAWS_MAX;
 use plan::search::spread;
 use plan::system::PlanError;
 
-use crate::catalogue::read;
+use crate::catalogue::Lookup;
 use crate::exit::{Exit, UsageError, of_file};
 use crate::folder;
 use crate::simulate::{self, System};
@@ -86,9 +86,6 @@ pub struct Args {
     /// Price of a part, instead of the price in the catalogue.
     #[arg(long, value_name = "PART=DOLLARS")]
     pub price: Vec<String>,
-    /// File of prices: source, date, and [price] with a part and dollars in each line.
-    #[arg(long, value_name = "FILE")]
-    pub prices: Vec<PathBuf>,
     /// Search for systems whose p10 reaches the goal, not only their median.
     #[arg(long, requires = "goal", conflicts_with_all = GIVEN)]
     pub confident: bool,
@@ -110,9 +107,9 @@ pub struct Args {
     /// Also write an HTML page with charts, in one file, for a system or a comparison.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// File of your own parts, in addition to the catalogue.
-    #[arg(long, global = true, value_name = "FILE")]
-    pub parts: Vec<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub lookup: Lookup,
     /// Print one JSON document.
     #[arg(long, global = true)]
     pub json: bool,
@@ -166,7 +163,7 @@ pub enum Command {
 
 /// Predicts, compares, searches or verifies.
 pub fn main(args: &Args) -> Result<Exit> {
-    let mut catalogue = read(&args.parts)?;
+    let mut catalogue = args.lookup.catalogue()?;
     priced(args, &mut catalogue)?;
     if args.command.is_some() {
         return verified::verified(&catalogue, args.json);
@@ -185,7 +182,7 @@ pub fn main(args: &Args) -> Result<Exit> {
         return answered(args, goal, &drive_bill(args, drive, typed, catalogue)?);
     }
     if let Some(file) = &args.bill
-        && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &args.parts)?
+        && let System::Profile(profile) = simulate::read(&file.to_string_lossy(), &catalogue)?
     {
         Form::Profile.check(&typed)?;
         simulate::usable(&profile, args.anyway)?;
@@ -236,13 +233,8 @@ fn answered(args: &Args, goal: Option<f64>, bill: &Bill) -> Result<Exit> {
     }
 }
 
-/// Adds the prices of the flags to the catalogue: files first, then single ones.
+/// Adds the single prices of the flags to the catalogue.
 fn priced(args: &Args, catalogue: &mut Catalogue) -> Result<()> {
-    for file in &args.prices {
-        let text = read_text(file).map_err(|error| of_file(file.display(), error))?;
-        let added = catalogue.add_prices(&file.display().to_string(), &text);
-        added.map_err(|error| UsageError(error.to_string()))?;
-    }
     for price in &args.price {
         let usage = |why: String| UsageError(format!("--price: {why}"));
         let (part, dollars) = price

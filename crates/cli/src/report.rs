@@ -12,7 +12,7 @@ use report::page::Page;
 use report::pages::Scenarios;
 use serde_json::error::Category;
 use stats::sweep::{CellRun, SweepResult};
-use stats::{Bound, EVERY_CHECK_SINCE, RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION};
+use stats::{Bound, Class, EVERY_CHECK_SINCE, RunResult, SAME_FIGURES_SINCE, SCHEMA_VERSION};
 
 use crate::args::Color;
 use crate::exit::{Exit, UsageError, of_file};
@@ -363,6 +363,10 @@ pub fn read_document(path: &Path) -> Result<RunResult> {
         let words = "it has no digest, so later changes cannot be ruled out: an earlier version or \
             a killed run wrote it, or the digest was removed";
         result.warnings.push(words.to_owned());
+        // A result that anybody may have changed is not for publication.
+        if result.class == Class::Publishable {
+            result.class = Class::Indicative;
+        }
     }
     if (SAME_FIGURES_SINCE..EVERY_CHECK_SINCE).contains(&result.schema_version) {
         result.warnings.push(format!(

@@ -21,7 +21,7 @@ use crate::bench::{self, Allowed, Maker};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::plan::percent;
 use crate::run::{self, Named};
-use crate::{asked, catalogue, output, typed};
+use crate::{asked, output, typed};
 
 /// Shape of every simulated volume.
 const VOLUME: Uri = Uri::Null { bytes: 1 << 40, block_bytes: 512, call: None };
@@ -246,14 +246,14 @@ pub fn usable(profile: &Profile, anyway: bool) -> Result<()> {
 }
 
 /// Reads a file: stages make a profile, anything else is read as a bill.
-pub fn read(name: &str, parts: &[PathBuf]) -> Result<System> {
+pub fn read(name: &str, catalogue: &Catalogue) -> Result<System> {
     let text = match read_text(Path::new(name)) {
         Ok(text) => Some(text),
         // The name may be of a built-in profile.
         Err(_) if !name.contains(['/', '.']) => None,
         Err(error) => return Err(of_file(name, error)),
     };
-    of_text(name, text.as_deref(), &catalogue::read(parts)?)
+    of_text(name, text.as_deref(), catalogue)
 }
 
 /// A system from its text, or a built-in one.
@@ -261,7 +261,9 @@ fn of_text(name: &str, text: Option<&str>, catalogue: &Catalogue) -> Result<Syst
     let Some(text) = text.or_else(|| shipped(name)) else {
         let profile = match (Profile::shipped(name), catalogue.part(name)) {
             (Some(profile), _) => profile,
-            (None, Ok(part)) => part.profile().map_err(|why| UsageError(why.to_string()))?,
+            (None, Ok(part)) => {
+                catalogue.profile(part).map_err(|why| UsageError(why.to_string()))?
+            }
             (None, Err(error)) if !error.capacities.is_empty() => {
                 return Err(UsageError(error.to_string()).into());
             }

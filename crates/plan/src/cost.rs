@@ -4,7 +4,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::bill::Bill;
-use catalogue::Kind;
+use catalogue::{Kind, PriceTag};
 
 /// Sum over the parts of a bill.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -27,6 +27,13 @@ fn or_derived<S: Serializer>(kind: &Option<Kind>, to: S) -> Result<S::Ok, S::Err
     kind.unwrap_or(Kind::Derived).serialize(to)
 }
 
+impl Cost {
+    /// Returns the prices of the parts that have one.
+    pub fn tags(&self) -> Vec<PriceTag> {
+        self.lines.iter().filter_map(|line| line.price.clone()).collect()
+    }
+}
+
 impl Sum {
     /// Returns the sum, if nothing is missing.
     pub fn total(&self) -> Option<f64> {
@@ -41,8 +48,8 @@ pub struct Line {
     pub part: String,
     /// Number of such parts.
     pub count: u32,
-    /// Price of one, with its kind.
-    pub price: Option<(f64, Kind)>,
+    /// Price of one, with its kind, its date and its origin.
+    pub price: Option<PriceTag>,
     /// Power of one at work, with its kind.
     pub power: Option<(f64, Kind)>,
 }
@@ -103,7 +110,7 @@ pub fn cost(bill: &Bill) -> Cost {
     let line = |(id, count): &(String, u32)| Line {
         part: id.clone(),
         count: *count,
-        price: known(id, "price"),
+        price: bill.catalogue.price_tag(&bill.catalogue.parts[id]),
         power: known(id, "power_active"),
     };
     let server = bill.server.clone().unwrap_or_default();
@@ -132,6 +139,9 @@ mod test {
         assert_eq!(cost.price.kind, Some(Kind::Spec));
         assert_eq!(cost.price.total(), None);
         assert_eq!(cost.height.total(), Some(2.0));
+        let tags = cost.tags();
+        assert_eq!(tags.len(), 2, "the server has no price");
+        assert!(tags.iter().any(|tag| tag.name == "x25-m" && tag.date == "2009"), "{tags:?}");
         assert!((cost.power.known - (16.0 * 3.0 + 2.0 * 7.3)).abs() < 1e-9);
         assert!(cost.power.high > 16.0 * 3.0 + 2.0 * 14.0);
     }

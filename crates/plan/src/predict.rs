@@ -503,14 +503,21 @@ mod test {
     }
 
     #[test]
-    fn a_drive_that_is_rated_fresh_only_is_asked_so() {
+    fn a_full_drive_that_is_rated_fresh_only_is_an_interval_and_says_so() {
         let text = "name = 'x'\nsize = '4k'\nread = 0\noutstanding = 32\n\n[[group]]\n\
             drive = '870-evo-1000'\n";
-        let error = predict(&read(text), &Tweak::default()).unwrap_err().to_string();
-        assert!(
-            error.contains("state = \"fresh\"") && error.contains("fresh_write_iops"),
-            "{error}"
-        );
+        let full = predict(&read(text), &Tweak::default()).unwrap();
+        let said = |word: &str| full.remarks.iter().any(|remark| remark.contains(word));
+        assert!(said("write_iops of full flash unknown") && said("fresh"), "{:?}", full.remarks);
+        let input = full.inputs.iter().find(|input| input.quantity == "write_iops").unwrap();
+        let known = &input.known;
+        assert!(known.low < known.value && known.value < known.high, "{known:?}");
+        assert_eq!((known.kind, known.basis), (Kind::Guess, catalogue::Basis::Recalled));
+        // A figure that no document has is not assumed from documents alone.
+        let mut sourced = read(text);
+        sourced.catalogue.keep_sourced();
+        let error = predict(&sourced, &Tweak::default()).unwrap_err().to_string();
+        assert!(error.contains("--sourced"), "{error}");
         let fresh = text.replace("read = 0", "read = 0\nstate = 'fresh'");
         assert!(predict(&read(&fresh), &Tweak::default()).unwrap().iops > 50e3);
     }

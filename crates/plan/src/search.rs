@@ -11,7 +11,7 @@ use crate::cost::cost;
 use crate::evidence::largest_middle;
 use crate::predict::predict;
 use crate::system::{PlanError, Tweak, recalled};
-use catalogue::{Catalogue, Class, Kind, Part};
+use catalogue::{Catalogue, Class, Kind, Part, PriceTag};
 
 /// Goal and given parts.
 #[derive(Clone, Debug)]
@@ -65,6 +65,8 @@ pub struct Candidate {
     pub price: Option<f64>,
     /// Least certain kind of the known prices.
     pub price_kind: Option<Kind>,
+    /// Prices of its parts, with their dates and origins.
+    pub prices: Vec<PriceTag>,
     /// Maximum price of one drive at which the bill costs as much as the cheapest one whose price
     /// is known; only if its own price is unknown.
     pub break_even: Option<f64>,
@@ -344,6 +346,7 @@ impl<'a> Kit<'a> {
             limit: limit(&found).to_owned(),
             price: cost.price.total(),
             price_kind: cost.price.kind,
+            prices: cost.tags(),
             break_even: None,
             power: cost.power.total(),
             power_kind: cost.power.kind,

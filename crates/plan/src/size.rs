@@ -13,7 +13,7 @@ use crate::cost::cost;
 use crate::evidence::{Evidence, tail};
 use crate::search::{on_all_cores, spread};
 use crate::system::{PlanError, recalled};
-use catalogue::{Catalogue, Class, Kind, Part};
+use catalogue::{Catalogue, Class, Kind, Part, PriceTag};
 
 /// Requirements.
 #[derive(Clone, Debug)]
@@ -136,8 +136,8 @@ pub struct Sized {
     pub price: Option<f64>,
     /// Least certain kind of the known prices.
     pub price_kind: Option<Kind>,
-    /// Date of the oldest of these prices.
-    pub price_date: Option<String>,
+    /// Prices of its parts, with their dates and origins.
+    pub prices: Vec<PriceTag>,
     /// Power of drives and adapters in watts, if all are known.
     pub power: Option<f64>,
     /// Least certain kind of the known powers.
@@ -269,7 +269,13 @@ impl Kit<'_> {
         let (mut low, mut high) = (least - 1, least);
         while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
             if high == most {
-                return Err(format!("{high} hosts of {full} drives: {}", lacks.reason));
+                let more = match lacks.what {
+                    "capacity" => self.hosts_for_capacity(high, full),
+                    _ => None,
+                };
+                let more =
+                    more.map_or_else(String::new, |hosts| format!("; {hosts} hosts would do"));
+                return Err(format!("{high} hosts of {full} drives: {}{more}", lacks.reason));
             }
             (low, high) = (high, high.saturating_mul(2).min(most));
         }
@@ -290,6 +296,27 @@ impl Kit<'_> {
             sized.limit = what.to_owned();
         }
         Ok(sized)
+    }
+
+    /// Returns the minimum number of hosts whose drives have the capacity, if more than `few` are
+    /// needed; `None` if no number has it, or if that is not known.
+    fn hosts_for_capacity(&self, few: u32, drives: u32) -> Option<u32> {
+        let wanted = self.capacity?;
+        let mut bill = self.bill(few, drives, self.cards_for(drives));
+        bill.setup.down = self.need.setup.down;
+        let mut has = |hosts| {
+            bill.setup.hosts = hosts;
+            bill.usable_bytes().is_some_and(|usable| usable >= wanted)
+        };
+        let (mut low, mut high) = (few, HOSTS_MAX);
+        if !has(high) {
+            return None;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if has(middle) { high = middle } else { low = middle }
+        }
+        Some(high)
     }
 
     /// What a drive of each host less would lack, or all drives of a host less; `None` where
@@ -470,10 +497,6 @@ impl Kit<'_> {
                 _ => {}
             }
         }
-        let dates = each.lines.iter().filter_map(|line| {
-            let price = bill.catalogue.parts[&line.part].figures.get("price")?;
-            price.first().map(|figure| figure.date.clone())
-        });
         let latency_s = latency_s.unwrap_or(whole.latency_s);
         let (draws, seed) = self.need.draws;
         let whole = Answer::of(&bill, draws, seed).map_err(words)?;
@@ -495,7 +518,7 @@ impl Kit<'_> {
             recalled: recalled(&whole.uncorrected.inputs),
             price,
             price_kind: each.price.kind,
-            price_date: price.and_then(|_| dates.min()),
+            prices: each.tags(),
             power,
             power_kind: each.power.kind,
             height,

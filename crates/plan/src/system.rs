@@ -26,7 +26,7 @@ use model::{Class, ModelError, Network, Service, Source, Station, StationId, Ste
 use serde::Serialize;
 
 use crate::bill::Bill;
-use catalogue::{Kind, Known, Part};
+use catalogue::{Basis, Kind, Known, Part};
 
 mod bus;
 mod drives;
@@ -97,22 +97,24 @@ pub struct Input {
     pub known: Known,
 }
 
-/// Describes the number of figures of each kind behind a prediction: "figures: 8 spec, 1 guess".
+/// Describes what the figures of a prediction rest on: "12 figures, 1 of them recalled (2
+/// published, 8 cited, 1 derived)".
 pub fn rests_on(inputs: &[Input]) -> String {
-    let all = [Kind::Spec, Kind::Measured, Kind::Derived, Kind::Fit, Kind::Guess];
-    let count = |kind| inputs.iter().filter(|input| input.known.kind == kind).count();
-    let counts = all.into_iter().map(|kind| (count(kind), kind.word()));
-    let said =
-        counts.filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
-    format!("figures: {}", said.collect::<Vec<_>>().join(", "))
+    let count = |basis| inputs.iter().filter(|input| input.known.basis == basis).count();
+    let sourced = [Basis::Published, Basis::Cited, Basis::Derived];
+    let counts = sourced.map(|basis| (count(basis), basis.word()));
+    let said: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    let said = if said.is_empty() { "none has a source".to_owned() } else { said.join(", ") };
+    format!("{} figures, {} of them recalled ({said})", inputs.len(), recalled(inputs))
 }
 
-/// Sources without a document: figures as somebody recalls them.
-const RECALLED: [&str; 3] = ["from-memory", "usb-bridges", "threads"];
-
-/// How many of the figures are only recalled.
+/// How many of the figures are recalled or assumed: no document has them.
 pub fn recalled(inputs: &[Input]) -> usize {
-    inputs.iter().filter(|input| RECALLED.contains(&input.known.source.as_str())).count()
+    inputs.iter().filter(|input| input.known.basis == Basis::Recalled).count()
 }
 
 /// Parts of one kind that work side by side.
@@ -191,7 +193,8 @@ impl System {
     ///
     /// # Errors
     ///
-    /// [`PlanError::Part`] if a figure is missing.
+    /// [`PlanError::Part`] if a figure is missing, or if the catalogue is sourced and no document
+    /// has a figure.
     pub fn build(bill: &Bill, tweak: &Tweak) -> Result<System, PlanError> {
         let mut builder = Builder {
             bill,
@@ -232,6 +235,7 @@ impl System {
         if let Some(all) = bill.setup.in_flight {
             builder.merge_classes(bill.host_in_flight(all));
         }
+        builder.sourced()?;
         let Builder { network, resources, inputs, remarks, .. } = builder;
         Ok(System { network, resources, inputs, remarks })
     }
@@ -289,13 +293,53 @@ impl<'a> Builder<'a> {
     }
 
     fn need(&mut self, part: &Part, quantity: &'static str) -> Result<f64, PlanError> {
+        let catalogue = &self.bill.catalogue;
+        let why = match catalogue.left_out(&part.id).any(|name| name == quantity) {
+            true => "is recalled, and --sourced leaves it out",
+            false if catalogue.is_sourced() => "is in no document, and --sourced assumes nothing",
+            false => "is not known",
+        };
         self.figure(part, quantity).ok_or_else(|| PlanError::Part {
             line: self.line,
             reason: format!(
-                "{} of {} is not known: give it in a [[figure]] with its source",
-                quantity, part.id
+                "{quantity} of {} {why}: give it in a [[figure]] with its source",
+                part.id
             ),
         })
+    }
+
+    /// Refuses a system of a sourced catalogue that rests on a figure which no document has, and
+    /// says which figures of its parts were left out.
+    fn sourced(&mut self) -> Result<(), PlanError> {
+        if !self.bill.catalogue.is_sourced() {
+            return Ok(());
+        }
+        let names = |inputs: &[Input]| {
+            let recalled = inputs.iter().filter(|input| input.known.basis == Basis::Recalled);
+            let names = recalled.map(|input| format!("{} of {}", input.quantity, input.part));
+            names.collect::<Vec<_>>().join(", ")
+        };
+        let recalled = names(&self.inputs);
+        if !recalled.is_empty() {
+            let reason = format!(
+                "--sourced cannot answer: no document has {recalled}: give a [[figure]] with its \
+                 source"
+            );
+            return Err(PlanError::Part { line: self.line, reason });
+        }
+        self.remark("figures that no document has are left out (--sourced)");
+        let groups = self.bill.groups.iter();
+        let named = groups.flat_map(|group| [&group.drive, &group.adapter, &group.link]);
+        let named: Vec<&String> =
+            named.chain([&self.bill.server, &self.bill.software]).flatten().collect();
+        for id in named {
+            let left_out: Vec<&str> = self.bill.catalogue.left_out(id).collect();
+            if !left_out.is_empty() {
+                let words = left_out.join(", ");
+                self.remark(&format!("{id}: recalled, so left out by --sourced: {words}"));
+            }
+        }
+        Ok(())
     }
 
     /// Returns the least certain kind of the figures that a resource depends on; `derived` without

@@ -25,9 +25,9 @@ fn bill(catalogue: &Catalogue, drive: &Part, work: Work) -> Bill {
 fn a_drive_does_the_same_by_its_profile_as_by_plan() {
     let catalogue = Catalogue::shipped();
     let drives = catalogue.parts.values().filter(|part| part.class == Class::Drive);
-    let mut compared = 0;
+    let (mut compared, mut apart) = (0, Vec::new());
     for drive in drives {
-        let Ok(profile) = drive.profile() else { continue };
+        let Ok(profile) = catalogue.profile(drive) else { continue };
         // A bill has an HDD by its ratings, which do not include an arm that reorders.
         if profile.stages.iter().any(|stage| stage.head.is_some()) {
             continue;
@@ -48,7 +48,6 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
                 let emulated = theory(&profile, 1, &work).unwrap();
                 let off = (emulated.iops / planned.iops - 1.0) * 100.0;
                 compared += 1;
-                let words = format!("{}, {work:?}: {off:+.1} %", drive.id);
                 // Collisions of reads on banks are within 7 % of the formula that a bill uses. Only
                 // a bill knows that one large read alone does not get all of the bandwidth; a large
                 // write is transferred after its latency in a bill, within it in a profile; and few
@@ -58,9 +57,13 @@ fn a_drive_does_the_same_by_its_profile_as_by_plan() {
                     (false, 4) if read_share == 0.0 => 17.0,
                     _ => 7.5,
                 };
-                assert!(off.abs() <= most, "{words} of {:.0} IOPS", planned.iops);
+                if off.abs() > most {
+                    let planned = planned.iops;
+                    apart.push(format!("{}, {work:?}: {off:+.1} % of {planned:.0} IOPS", drive.id));
+                }
             }
         }
     }
+    assert!(apart.is_empty(), "{apart:#?}");
     assert!(compared >= 100, "{compared}");
 }

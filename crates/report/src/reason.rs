@@ -363,7 +363,7 @@ mod test {
         let buffered = stats::verdict::direct_io(&[file], Vec::new());
         assert_eq!(words(&buffered), "through the page cache");
         let to = stats::verdict::FlushedTo::Turns;
-        let flushed = stats::verdict::Flushed { name: "sda".into(), to, p50_ns: 20_000 };
+        let flushed = stats::verdict::Flushed { name: "sda".into(), to, took_ns: Some(20_000) };
         let flushed = stats::verdict::flushed(&[flushed]).unwrap();
         assert_eq!(words(&flushed), "flushes end sooner than a medium writes");
     }

@@ -237,7 +237,7 @@ pub const PAGES: &[Page] = &[
             ("With 64 clients", "drumfire database pgbench.toml x25-m --clients 64"),
             ("For programs", "drumfire database pgbench.toml x25-m --json"),
         ],
-        brief: &[],
+        brief: &["file", "drives", "clients", "prices", "sourced", "json"],
     },
     Page {
         command: "scenario",
@@ -320,6 +320,14 @@ pub const PAGES: &[Page] = &[
             "A file for delay:cd6.toml(URI)",
             "drumfire catalogue profile cd6 --out cd6.toml",
         )],
+        brief: &[],
+    },
+    Page {
+        command: "catalogue prices",
+        examples: &[
+            ("A file of prices to fill", "drumfire catalogue prices > prices.toml"),
+            ("Of drives alone", "drumfire catalogue prices --class drive > prices.toml"),
+        ],
         brief: &[],
     },
     Page {

@@ -41,6 +41,7 @@ fn document(bill: &Bill, found: &Arriving, most: f64) -> Result<String> {
         "arriving": found,
         "bound_iops": most,
         "evidence": null,
+        "sourced": bill.catalogue.is_sourced(),
     });
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
@@ -65,6 +66,9 @@ fn text(bill: &Bill, found: &Arriving, most: f64) -> Result<Text> {
         writeln!(text, "  busy       {:>5.1} %  {}", used.utilisation * 100.0, used.name)?;
     }
     writeln!(text, "  at most    {} IOPS; near it the response has no bound", Rate(most))?;
+    if bill.catalogue.is_sourced() {
+        text.line("note: figures that no document has are left out (--sourced)");
+    }
     writeln!(text, "note: arrivals are at random (Poisson); bursts wait longer")?;
     Ok(text)
 }

@@ -1,5 +1,6 @@
 //! Side-by-side comparison of systems.
 
+use ::catalogue::{PriceTag, price_words};
 use anyhow::Result;
 use block::{Rate, Text};
 use plan::bill::Bill;
@@ -10,7 +11,7 @@ use report::chart::Chart;
 use report::span;
 use serde_json::json;
 
-use super::predicted::{basis_words, total};
+use super::predicted::total;
 use super::screen::Screen;
 use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
@@ -37,7 +38,7 @@ pub fn compared(
     match args.json {
         true => output::document(&json!({ "origin": "simulated", "comparison": found }))?,
         false if args.details => output::print(&text(&found)?)?,
-        false => output::print(&screen(&found))?,
+        false => output::print(&screen(args, &found))?,
     }
     let nothing = |one: &Alternative| one.systems.is_some_and(|number| number == 0.0);
     Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
@@ -70,7 +71,7 @@ pub fn all_charts(found: &Comparison) -> Vec<Chart> {
 const SHOWN: usize = 5;
 
 /// The answer on one screen.
-fn screen(found: &Comparison) -> Text {
+fn screen(args: &Args, found: &Comparison) -> Text {
     let mut screen = Screen::default();
     screen.words(&format!("{}; * cannot be told from the best", lead(found)));
     // A heading that needs three lines leaves room for four lines of each.
@@ -93,11 +94,21 @@ fn screen(found: &Comparison) -> Text {
             .filter(|even| *even > 0.0)
             .map_or(String::new(), |even| format!("; even with the cheapest at ${even:.0} each"));
         screen.row(&format!("    price {}{even}", total(price, "$", "")));
-        screen.row(&format!("    {}", basis_words(&one.one.uncorrected.inputs)));
+        screen.row(&format!("    {}", rests_on(&one.one.uncorrected.inputs)));
     }
     let left = found.alternatives.len().saturating_sub(SHOWN);
     if left > 0 {
         screen.words(&format!("{left} other alternatives: --details"));
+    }
+    if args.lookup.sourced {
+        screen.words("figures that no document has are left out (--sourced)");
+    }
+    let tags: Vec<PriceTag> = found.alternatives.iter().flat_map(|one| one.cost.tags()).collect();
+    // Four lines of each of three leave room for the prices.
+    match found.alternatives.len() {
+        _ if tags.is_empty() => {}
+        1..=3 => screen.words(&format!("prices: {}", price_words(&tags))),
+        _ => screen.words("prices: dates and sources by --details"),
     }
     screen.text(&[], "details: charts, parts and notes by --details; a page by --html FILE")
 }
@@ -140,6 +151,10 @@ pub fn lines(one: &Alternative) -> Vec<(&'static str, String)> {
         ("each costs", total(&one.cost.price, "$", "")),
         ("each takes", total(&one.cost.power, "", " W")),
     ];
+    let prices = price_words(&one.cost.tags());
+    if !prices.is_empty() {
+        lines.insert(7, ("prices", prices));
+    }
     let height = &one.cost.height;
     if height.known > 0.0 || !height.unknown.is_empty() {
         lines.push(("each is", total(height, "", " U")));

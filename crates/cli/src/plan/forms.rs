@@ -39,8 +39,12 @@ const FLAGGED: &[Form] = &[Drive, DriveArriving, Search, Sizing];
 /// Forms that open a file by the first argument.
 const FILES: &[Form] = &[Profile, Bill, Streams, BillArriving];
 
+/// Forms that ask the catalogue for figures of parts.
+const PARTS: &[Form] =
+    &[Bill, Streams, BillArriving, Compare, Drive, DriveArriving, Search, Sizing];
+
 /// Each flag with the forms that use it.
-static FLAGS: [(&str, &[Form]); 54] = [
+static FLAGS: [(&str, &[Form]); 55] = [
     ("bill", FILES),
     ("compare", &[Compare]),
     ("money", &[Compare]),
@@ -94,7 +98,8 @@ static FLAGS: [(&str, &[Form]); 54] = [
     ("html", &[Bill, Compare, Drive]),
     ("why", SEARCHES),
     ("details", CLOSED),
-    ("parts", &[Bill, Streams, BillArriving, Compare, Drive, DriveArriving, Search, Sizing]),
+    ("parts", PARTS),
+    ("sourced", PARTS),
 ];
 
 impl Form {

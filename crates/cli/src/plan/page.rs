@@ -9,7 +9,7 @@ use report::page::{Content, Page, Section, Table};
 use report::{bytes_per_second, size, span};
 
 use super::compared::{all_charts, lead, lines};
-use super::predicted::{Whole, total};
+use super::predicted::{Whole, priced, total};
 use super::{charts, percent};
 
 /// Footer with the program's version.
@@ -67,12 +67,12 @@ fn asked(bill: &Bill) -> Section {
 
 fn parts(whole: &Whole) -> Section {
     let costs = &whole.costs;
-    let said = |known: Option<(f64, ::catalogue::Kind)>, before: &str, after: &str| match known {
-        Some((value, kind)) => format!("{before}{value:.1}{after} ({})", kind.word()),
-        None => "not known".to_owned(),
-    };
     let row = |line: &plan::cost::Line| {
-        let (price, power) = (said(line.price, "$", ""), said(line.power, "", " W"));
+        let power = match line.power {
+            Some((watts, kind)) => format!("{watts:.1} W ({})", kind.word()),
+            None => "not known".to_owned(),
+        };
+        let price = priced(line.price.as_ref());
         vec![line.count.to_string(), line.part.clone(), price, power]
     };
     let mut rows: Vec<Vec<String>> = costs.lines.iter().map(row).collect();
@@ -105,7 +105,7 @@ fn figures<'a>(of: impl IntoIterator<Item = (&'a Catalogue, &'a Prediction)>) ->
                 quantity.name.replace('_', " "),
                 show(known.value),
                 range,
-                known.kind.word().to_owned(),
+                format!("{}, {}", known.basis.word(), known.kind.word()),
                 title.to_owned(),
             ];
             if !rows.contains(&row) {

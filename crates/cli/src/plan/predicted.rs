@@ -1,5 +1,6 @@
 //! Prediction for one system.
 
+use ::catalogue::{PriceTag, price_words};
 use anyhow::Result;
 use block::{Rate, Text};
 use plan::answer::{Answer, Range};
@@ -7,7 +8,7 @@ use plan::bill::Bill;
 use plan::chance::{Chance, chance};
 use plan::cost::{Cost, Sum, cost};
 use plan::predict::{Fall, Limit, Prediction, WhatIf, bound, limit, waterfall, what_if};
-use plan::system::{Input, recalled, rests_on};
+use plan::system::rests_on;
 use report::{bytes_per_second, span};
 use serde_json::json;
 
@@ -160,11 +161,15 @@ impl Whole<'_> {
             screen.field("goal", &format!("{goal} IOPS: reached in {percent:.0} % of the draws"));
         }
         screen.field("price", &total(&costs.price, "$", ""));
+        let prices = price_words(&costs.tags());
+        if !prices.is_empty() {
+            screen.field("prices", &prices);
+        }
         screen.field("power", &total(&costs.power, "", " W"));
         if bill.server.is_some() {
             screen.field("height", &total(&costs.height, "", " U"));
         }
-        screen.field("rests on", &basis_words(&alone.inputs));
+        screen.field("rests on", &rests_on(&alone.inputs));
         if let Some(learned) = &evidence.learned {
             let of = if learned.pooled { ", few of its kind and all others" } else { "" };
             let (rows, publishers) = (learned.rows, learned.publishers);
@@ -208,14 +213,6 @@ impl Whole<'_> {
     }
 }
 
-/// How many figures an answer rests on, and how many of these are only recalled.
-pub fn basis_words(inputs: &[Input]) -> String {
-    let (all, recalled) = (inputs.len(), recalled(inputs));
-    let kinds = rests_on(inputs);
-    let kinds = kinds.trim_start_matches("figures: ");
-    format!("{all} figures, {recalled} of them recalled ({kinds})")
-}
-
 /// Parts that an answer takes as free because no flag describes them; `None` if all are described.
 pub fn unsaid(server: bool, software: bool, ports: bool) -> Option<String> {
     let all = [
@@ -230,15 +227,12 @@ pub fn unsaid(server: bool, software: bool, ports: bool) -> Option<String> {
 fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> {
     writeln!(text, "parts")?;
     for line in &costs.lines {
-        let price = match line.price {
-            Some((price, kind)) => format!("${price:.0} ({})", kind.word()),
-            None => "price not known".to_owned(),
-        };
+        let price = priced(line.price.as_ref());
         let power = match line.power {
             Some((power, kind)) => format!("{power:.1} W ({})", kind.word()),
             None => "power not known".to_owned(),
         };
-        writeln!(text, "  {:>4} x {:<24} {price:<20} {power}", line.count, line.part)?;
+        writeln!(text, "  {:>4} x {:<24} {power:<18} {price}", line.count, line.part)?;
     }
     for (what, price) in extras {
         writeln!(text, "         {what:<24} ${price:.0} (the bill says so)")?;
@@ -247,6 +241,16 @@ fn parts(text: &mut Text, costs: &Cost, extras: &[(String, f64)]) -> Result<()> 
     writeln!(text, "  power {}", total(&costs.power, "", " W"))?;
     writeln!(text, "  height of servers {}", total(&costs.height, "", " U"))?;
     Ok(())
+}
+
+/// The price of a part, with its kind, its date and its origin.
+pub fn priced(tag: Option<&PriceTag>) -> String {
+    match tag {
+        Some(PriceTag { price, kind, date, source, .. }) => {
+            format!("${price:.0} ({}, {date}, {source})", kind.word())
+        }
+        None => "price not known".to_owned(),
+    }
 }
 
 /// A sum with its kind of source, or the known part of it.
@@ -280,10 +284,11 @@ fn basis(text: &mut Text, bill: &Bill, found: &Prediction) -> Result<()> {
         };
         writeln!(
             text,
-            "  {} {}: {}{range} ({}: {title})",
+            "  {} {}: {}{range} ({}, {}: {title})",
             input.part,
             input.quantity,
             show(known.value),
+            known.basis.word(),
             known.kind.word()
         )?;
     }

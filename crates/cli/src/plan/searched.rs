@@ -1,6 +1,6 @@
 //! From a goal to systems: the listing of a search.
 
-use ::catalogue::{Catalogue, Kind};
+use ::catalogue::{Catalogue, Kind, PriceTag, price_words};
 use anyhow::Result;
 use block::{Rate, Text};
 use plan::search::{Candidate, Found, Goal, Refused, search};
@@ -87,8 +87,11 @@ fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {
             "  {drive:<22}{drives:>4} {iops:>6} {p10:>6} {p90:>6} {limit:<9} {price:>7} {power:>8}"
         ));
     }
+    others_prices(&mut screen, rest.iter().take(SHOWN).flat_map(|c| &c.prices));
     let of = (rest.len(), found.refused.len(), found.not_sold.len());
     counts(&mut screen, args, of, goal.year);
+    let unsourced = found.refused.iter().filter(|one| one.reason.contains(UNSOURCED)).count();
+    lacking(&mut screen, unsourced);
     if let Some(words) = unsaid(goal.server.is_some(), goal.software.is_some(), true) {
         screen.words(&words);
     }
@@ -101,6 +104,27 @@ fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {
 
 /// How a list of systems is ordered, and where all figures are.
 pub const ORDER: &str = "order: price, number, power; prices: --price PART=DOLLARS; all: --details";
+
+/// Word of the refusals of drives that lack a figure with a source.
+pub const UNSOURCED: &str = "--sourced";
+
+/// Prices of the systems of a table, with their dates and origins.
+pub fn others_prices<'a>(screen: &mut Screen, tags: impl Iterator<Item = &'a PriceTag>) {
+    let words = price_words(tags);
+    if !words.is_empty() {
+        screen.words(&format!("prices: {words}"));
+    }
+}
+
+/// How many drives cannot be judged by figures that documents have.
+pub fn lacking(screen: &mut Screen, drives: usize) {
+    if drives > 0 {
+        screen.words(&format!(
+            "{drives} drives cannot be judged by sourced figures alone: --why, or without \
+             {UNSOURCED}"
+        ));
+    }
+}
 
 /// How many drives a screen leaves out: others that reach the goal, refused ones, those not sold.
 pub fn counts(
@@ -149,7 +173,9 @@ pub fn rests(recalled: usize, all: usize, kind: &str) -> String {
 fn price(c: &Candidate) -> String {
     let known = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
     match (c.price, c.break_even) {
-        (Some(price), _) => format!("${price:.0} ({})", known(c.price_kind)),
+        (Some(price), _) => {
+            format!("${price:.0} ({}: {})", known(c.price_kind), price_words(&c.prices))
+        }
         (None, Some(even)) => format!("not known; even at ${even:.0} each (derived)"),
         (None, None) => "not known".to_owned(),
     }

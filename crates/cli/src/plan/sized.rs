@@ -1,7 +1,7 @@
 //! Listing of a sizing: the systems that meet the requirements.
 
 use ::catalogue::unit::Dimension;
-use ::catalogue::{Class, Kind, TODAY};
+use ::catalogue::{Class, Kind, TODAY, price_words};
 use anyhow::Result;
 use block::{Rate, Text};
 use clap::{Args as Flags, ValueEnum};
@@ -11,7 +11,7 @@ use report::span;
 
 use super::predicted::unsaid;
 use super::screen::Screen;
-use super::searched::{ORDER, SHOWN, counts, rests};
+use super::searched::{ORDER, SHOWN, UNSOURCED, counts, lacking, others_prices, rests};
 use super::{Args, amount, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -255,7 +255,10 @@ fn screen(args: &Args, need: &Need, sizing: &Sizing) -> Result<Text> {
         ));
     }
     let of = (rest.len(), sizing.short.len(), sizing.not_sold.len());
+    others_prices(&mut screen, rest.iter().take(SHOWN).flat_map(|s| &s.prices));
     counts(&mut screen, args, of, need.year);
+    let unsourced = sizing.short.iter().filter(|one| one.reason.contains(UNSOURCED)).count();
+    lacking(&mut screen, unsourced);
     let ports = need.ports.is_some();
     if let Some(words) = unsaid(need.server.is_some(), need.software.is_some(), ports) {
         screen.words(&words);
@@ -288,8 +291,7 @@ fn first(screen: &mut Screen, best: &Sized) {
     screen.field("decided by", &best.limit);
     let word = |kind: Option<Kind>| kind.unwrap_or(Kind::Derived).word();
     let price = best.price.map_or("not known".to_owned(), |price| {
-        let of = best.price_date.as_ref().map_or(String::new(), |date| format!(", of {date}"));
-        format!("${price:.0} ({}{of})", word(best.price_kind))
+        format!("${price:.0} ({}: {})", word(best.price_kind), price_words(&best.prices))
     });
     let power = best.power.map(|power| format!("{power:.0} W ({})", word(best.power_kind)));
     let power = power.unwrap_or("not known".to_owned());
@@ -365,12 +367,11 @@ fn line(text: &mut Text, s: &Sized) -> std::fmt::Result {
         write!(text, ", {} for data", space(bytes))?;
     }
     write!(text, ", limit {}", s.limit)?;
-    match (s.price, &s.price_date) {
-        (Some(price), Some(date)) => {
-            write!(text, ", ${price:.0} ({}, of {date})", word(s.price_kind))?;
+    match s.price {
+        Some(price) => {
+            write!(text, ", ${price:.0} ({}: {})", word(s.price_kind), price_words(&s.prices))?;
         }
-        (Some(price), None) => write!(text, ", ${price:.0} ({})", word(s.price_kind))?,
-        (None, _) => write!(text, ", price not known: --price {}=N", s.drive)?,
+        None => write!(text, ", price not known: --price {}=N", s.drive)?,
     }
     if let Some(power) = s.power {
         write!(text, ", {power:.0} W ({})", word(s.power_kind))?;

@@ -15,8 +15,9 @@ const ROUNDED_PERCENT: f64 = 1e-10;
 /// Utilisation from which CPUs are the bottleneck, in percent of all of them.
 const BUSY_PERCENT: f64 = 90.0;
 
-/// Minimum use by the run itself that shows CPUs as its bottleneck, in percent of all.
-const OWN_PERCENT: f64 = 33.0;
+/// Use of the CPUs by other programs from which a live figure is not shown, in percent of all of
+/// them: it is a figure of the others.
+const OTHERS_PERCENT: f64 = 50.0;
 
 /// From this difference on the correction makes a figure worse, in points of a percent.
 const WORSE_PERCENT: f64 = 0.05;
@@ -198,7 +199,8 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     let model = model.and_then(|place| figure(place, found));
     let place = row.live.as_ref().filter(|_| live);
     let result = place.and_then(|place| found.results.get(place.step.as_ref()?));
-    let real = place.and_then(|place| figure(place, found));
+    let others = result.and_then(others);
+    let real = place.filter(|_| others.is_none()).and_then(|place| figure(place, found));
     let (modelled_value, live_value) = (model.as_ref().map(|m| m.0), real.as_ref().map(|r| r.0));
     let live_held = live_value.map(|value| value * row.scale);
     let document = row.published.or(row.derived);
@@ -208,7 +210,10 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     words.extend(of_model(row, found, error_percent).filter(|_| modelled));
     let apart = error(live_held, modelled_value);
     words.extend(match place {
-        Some(place) if real.is_none() => Some(format!("live: none: {}", no_live(place, found))),
+        Some(place) if real.is_none() => {
+            let why = others.unwrap_or_else(|| no_live(place, found));
+            Some(format!("live: none: {why}"))
+        }
         Some(_) if is_far(live_error_percent) => Some(match apart.filter(|_| !is_far(apart)) {
             Some(percent) => format!("live: agrees with the model, {percent:+.1} %"),
             None => format!("live: {}", explained(result.unwrap_or(&Value::Null))),
@@ -219,18 +224,7 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
     if real.is_some() && document.is_none() && live_error_percent.is_some() {
         words.push("live: compared with the model, as nothing was published".to_owned());
     }
-    if real.is_some()
-        && let Some(network) = result.and_then(|result| result["network"].as_str())
-    {
-        words.push(format!("live: {network}"));
-    }
-    let swings = place.is_some_and(|place| place.at.starts_with("/swing/"));
-    if swings && let Some(seen) = result.and_then(|result| result["swing"]["seen"].as_str()) {
-        words.push(format!("live: {seen}"));
-    }
-    if real.is_some() && !row.given.is_empty() {
-        words.push(format!("live: given: {}", row.given));
-    }
+    words.extend(beside_live(row, place, result, real.is_some()));
     let kind = model.as_ref().map(|(_, kind)| if row.fitted { "fitted" } else { kind.as_str() });
     let kind = kind.and_then(caution).map(str::to_owned);
     let is_scaled = |_: &&(f64, String)| row.scale != 1.0;
@@ -261,6 +255,22 @@ fn shown(row: &Row, found: &Found, (modelled, live): (bool, bool)) -> Shown {
         words,
         reason: reason.join("; "),
     }
+}
+
+/// Network, swing and given figures of a live run, as far as it has them.
+fn beside_live(
+    row: &Row,
+    place: Option<&FigureSource>,
+    result: Option<&Value>,
+    has_figure: bool,
+) -> Vec<String> {
+    let text = |at: &Value| at.as_str().map(|words| format!("live: {words}"));
+    let network = result.filter(|_| has_figure).and_then(|result| text(&result["network"]));
+    let swings = place.is_some_and(|place| place.at.starts_with("/swing/"));
+    let swing = result.filter(|_| swings).and_then(|result| text(&result["swing"]["seen"]));
+    let is_given = has_figure && !row.given.is_empty();
+    let given = is_given.then(|| format!("live: given: {}", row.given));
+    [network, swing, given].into_iter().flatten().collect()
 }
 
 /// Why the model has no figure, or another one than the document.
@@ -344,20 +354,32 @@ fn explained(result: &Value) -> String {
     if busy < BUSY_PERCENT {
         return format!("not explained: CPUs were {busy:.0} % busy");
     }
+    match ours(result) {
+        Some((ours, whose)) => format!("CPUs were {busy:.0} % busy, {ours:.0} % by its {whose}"),
+        None => format!("not explained: CPUs were {busy:.0} % busy for an unknown reason"),
+    }
+}
+
+/// Share of all CPUs that the run itself used, in percent, and by what.
+fn ours(result: &Value) -> Option<(f64, &'static str)> {
     let of = |at: &str| result.pointer(at).and_then(Value::as_f64);
     let targets = of("/cpu/target_cores");
     let whose = if targets.is_some() { "drivers and targets" } else { "drivers" };
-    let ours = of("/cpu/initiator_cores").zip(of("/host/cores"));
-    let ours = ours.map(|(cores, all)| 100.0 * (cores + targets.unwrap_or(0.0)) / all);
-    match ours {
-        Some(ours) if ours >= OWN_PERCENT => {
-            format!("CPUs were {busy:.0} % busy, {ours:.0} % by its {whose}")
-        }
-        Some(ours) => format!(
-            "not explained: CPUs were {busy:.0} % busy, but only {ours:.0} % by its {whose}"
-        ),
-        None => format!("not explained: CPUs were {busy:.0} % busy for an unknown reason"),
-    }
+    let cores = of("/cpu/initiator_cores")? + targets.unwrap_or(0.0);
+    Some((100.0 * cores / of("/host/cores")?, whose))
+}
+
+/// Why a live figure says more about other programs of this machine than about the system: they had
+/// at least half of all CPUs, and nothing was left.
+fn others(result: &Value) -> Option<String> {
+    let busy = busy(result).filter(|busy| *busy >= BUSY_PERCENT)?;
+    let (ours, whose) = ours(result)?;
+    (busy - ours >= OTHERS_PERCENT).then(|| {
+        format!(
+            "the host was not quiet: CPUs were {busy:.0} % busy, {ours:.0} % by its {whose}; run \
+             it again when other programs rest"
+        )
+    })
 }
 
 /// Word for a tag of `plan verify`.
@@ -508,7 +530,9 @@ mod test {
         assert_eq!(words(found(5.0, 60.0)), ["live: not explained: CPUs were 60 % busy"]);
         let mut others = found(5.0, 97.0);
         others.results.get_mut("s").unwrap()["cpu"]["initiator_cores"] = json!(0.1);
-        assert!(words(others)[0].contains("not explained: CPUs were 97 % busy, but only 5 %"));
+        let shown = shown(&row(LIVE), &others, (false, true));
+        assert_eq!((shown.live, shown.live_error_percent), (None, None), "a figure of the others");
+        assert!(shown.words[0].starts_with("live: none: the host was not quiet: CPUs were 97 %"));
         let mut silent = found(5.0, 60.0);
         silent.results.get_mut("s").unwrap()["cpu"] = Value::Null;
         assert!(words(silent)[0].contains("was not recorded"));

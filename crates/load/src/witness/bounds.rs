@@ -96,7 +96,7 @@ impl Witness {
         let mut threads: BTreeMap<u32, Scheduled> = BTreeMap::new();
         let ends = before.threads_of_ours.iter().chain(&after.threads_of_ours);
         for seen in ends.chain(&glanced.scheduled) {
-            let Scheduling { thread, name, class, nice, cpus } = seen;
+            let Scheduling { thread, name, class, nice, io, cpus } = seen;
             let known = threads.entry(*thread).or_default();
             name.clone_into(&mut known.name);
             if *class != Scheduling::OTHER {
@@ -104,6 +104,9 @@ impl Witness {
             }
             if *nice != 0 {
                 known.nice = *nice;
+            }
+            if io.is_some() {
+                known.io.clone_from(io);
             }
             if !known.cpus.contains(cpus) {
                 known.cpus.push(cpus.clone());

@@ -20,6 +20,8 @@ const LIMIT: Nanos = Nanos::from_secs(1);
 const AFTER: f64 = 1.5;
 /// Longer reads are shortened.
 const LONGEST_BYTES: u32 = 1 << 20;
+/// Least share of a worker's reads that are as long as those of random places, or longer.
+const LONG_SHARE: f64 = 0.2;
 /// Jobs that are nearly always at random places are held against these reads.
 const RANDOM_PERCENT: f64 = 90.0;
 
@@ -33,14 +35,26 @@ pub(super) struct Cold {
     used: Vec<(u64, u64)>,
     /// Bytes of a read.
     len: u32,
-    /// The job's reads are as long, and of random places.
-    alike: bool,
+    /// How the job's reads compare.
+    alike: Alike,
     below: Below,
     /// Places to read, and how long.
     most: u32,
     limit: Nanos,
     before: Result<TimedReads, String>,
     after: Result<TimedReads, String>,
+}
+
+/// How the reads of a job compare with those of random places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alike {
+    /// Not at all.
+    No,
+    /// They are as long, and of random places.
+    All,
+    /// They are of random places and of several sizes: a fifth of each worker's, or more, are as
+    /// long.
+    Fifth,
 }
 
 /// State of a volume's probe.
@@ -168,20 +182,45 @@ fn stored(volume: &dyn Volume) -> [u32; 2] {
     parts.fold([0, 0], |[some, none], [more, fewer]| [some + more, none + fewer])
 }
 
-/// Bytes of a read as long as those of the job, and whether it is like them.
-fn length<'a>(workloads: impl Iterator<Item = &'a Workload>, block_bytes: u32) -> (u32, bool) {
+/// Bytes of a read as long as those of the job, and how it is like them.
+fn length<'a>(workloads: impl Iterator<Item = &'a Workload>, block_bytes: u32) -> (u32, Alike) {
     let all: Vec<&Workload> = workloads.collect();
     let readers: Vec<&&Workload> =
         all.iter().filter(|workload| workload.access.read_percent() > 0.0).collect();
-    let size = |workload: &&Workload| workload.access.size_bytes();
-    let sizes: Vec<Option<u32>> = all.iter().map(size).collect();
-    let same = sizes.iter().all(|size| *size == sizes[0]);
-    let mean = all.first().map_or(4096.0, |workload| workload.access.mean_bytes());
-    let len = sizes.first().copied().flatten().unwrap_or(mean as u32);
     let block = block_bytes.max(1);
-    let fits = len.min(LONGEST_BYTES).next_multiple_of(block);
+    let fitting = |len: u32| len.min(LONGEST_BYTES).next_multiple_of(block);
+    let long: Option<Vec<u32>> = readers.iter().map(|workload| long_bytes(workload)).collect();
     let random = readers.iter().all(|workload| is_random(workload));
-    (fits, same && fits == len && random && !readers.is_empty())
+    let Some(len) = long.and_then(|long| long.into_iter().min()).filter(|_| random) else {
+        let mean = all.first().map_or(4096.0, |workload| workload.access.mean_bytes());
+        let first = all.first().and_then(|workload| workload.access.size_bytes());
+        return (fitting(first.unwrap_or(mean as u32)), Alike::No);
+    };
+    let same = all.iter().all(|workload| workload.access.size_bytes() == Some(len));
+    match fitting(len) == len {
+        false => (fitting(len), Alike::No),
+        true if same => (len, Alike::All),
+        true => (len, Alike::Fifth),
+    }
+}
+
+/// The longest size that a fifth of a worker's reads have, or more; `None` if a trace says the
+/// sizes, or too many are short.
+fn long_bytes(workload: &Workload) -> Option<u32> {
+    let access = &workload.access;
+    if access.trace.is_some() {
+        return None;
+    }
+    let share = |line: &job::spec::Line| line.share_percent * line.read_percent;
+    let all: f64 = access.lines.iter().map(share).sum();
+    let mut lines: Vec<&job::spec::Line> = access.lines.iter().collect();
+    lines.sort_by_key(|line| std::cmp::Reverse(line.size_bytes));
+    let mut longer = 0.0;
+    let mut is_enough = |line: &&&job::spec::Line| {
+        longer += share(line);
+        longer >= LONG_SHARE * all
+    };
+    lines.iter().find(|line| is_enough(line)).map(|line| line.size_bytes)
 }
 
 /// Whether a worker reads places of its own choice, also if it comes back to each some times.
@@ -231,12 +270,13 @@ impl Cold {
 
     /// Times of the job's reads, from the worker with the shortest.
     fn job(&self, collected: &Collector) -> JobReads {
-        if !self.alike {
-            return JobReads::Unlike;
-        }
         let workers = collected.workers();
-        let medians = self.workers.iter().filter_map(|at| workers[*at].read.latency_ns.p50);
-        JobReads::Like { p50_ns: medians.min() }
+        let reads = || self.workers.iter().map(|at| &workers[*at].read.latency_ns);
+        match self.alike {
+            Alike::No => JobReads::Unlike,
+            Alike::All => JobReads::Like { p50_ns: reads().filter_map(|all| all.p50).min() },
+            Alike::Fifth => JobReads::Mixed { p90_ns: reads().filter_map(|all| all.p90).min() },
+        }
     }
 
     fn cached(&self, collected: &Collector) -> Cached {
@@ -295,7 +335,7 @@ impl Witness {
 
 #[cfg(test)]
 mod test {
-    use job::spec::Access;
+    use job::spec::{Access, Line};
 
     use super::*;
 
@@ -320,14 +360,22 @@ mod test {
             let all: Vec<Workload> = all.iter().cloned().map(workload).collect();
             length(all.iter(), 512)
         };
-        assert_eq!(of(&[Access::new(8192, 100.0, 100.0)]), (8192, true));
-        assert_eq!(of(&[Access::new(8192, 100.0, 0.0)]), (8192, false), "in sequence");
-        assert_eq!(of(&[Access::new(8192, 0.0, 100.0)]), (8192, false), "only written");
+        use Alike::{All, Fifth, No};
+        assert_eq!(of(&[Access::new(8192, 100.0, 100.0)]), (8192, All));
+        assert_eq!(of(&[Access::new(8192, 100.0, 0.0)]), (8192, No), "in sequence");
+        assert_eq!(of(&[Access::new(8192, 0.0, 100.0)]), (8192, No), "only written");
+        let mix = |shares: [f64; 2]| {
+            let line =
+                |size, share_percent| Line { share_percent, ..Line::new(size, 100.0, 100.0) };
+            of(&[Access::of(vec![line(4096, shares[0]), line(65_536, shares[1])])])
+        };
+        assert_eq!(mix([80.0, 20.0]), (65_536, Fifth));
+        assert_eq!(mix([85.0, 15.0]), (4096, Fifth), "too few are long");
         let two = [Access::new(8192, 100.0, 100.0), Access::new(512, 100.0, 100.0)];
-        assert_eq!(of(&two), (8192, false));
-        assert_eq!(of(&[Access::new(4 << 20, 100.0, 100.0)]), (1 << 20, false));
+        assert_eq!(of(&two), (512, Fifth), "each worker is held against the shorter");
+        assert_eq!(of(&[Access::new(4 << 20, 100.0, 100.0)]), (1 << 20, No));
         let stays = Access { run: 8, run_stays: true, ..Access::new(4096, 100.0, 100.0) };
-        assert_eq!(of(std::slice::from_ref(&stays)), (4096, true));
-        assert_eq!(of(&[Access { run_stays: false, ..stays }]), (4096, false));
+        assert_eq!(of(std::slice::from_ref(&stays)), (4096, All));
+        assert_eq!(of(&[Access { run_stays: false, ..stays }]), (4096, No));
     }
 }

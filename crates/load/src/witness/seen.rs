@@ -84,17 +84,23 @@ impl Seen {
         let ranges = united(all.map(|worker| worker.workload.range.on(first.geometry())));
         let leaves = first.ground().leaves(first.geometry().bytes(), ranges);
         let volumes = volumes.saturating_mul(leaves.len());
-        let one = |leaf| Seen::of(run, whole, workers.clone(), leaf, volumes);
-        leaves.into_iter().map(one).collect()
+        let parts = bottoms(&**first, leaves.len());
+        let one = |(leaf, part)| Seen::of(run, (whole, workers.clone()), (leaf, part), volumes);
+        leaves.into_iter().zip(parts).map(one).collect()
     }
 
-    fn of(run: &Prepared, whole: usize, workers: Vec<usize>, leaf: Leaf, volumes: usize) -> Seen {
+    fn of(
+        run: &Prepared,
+        (whole, workers): (usize, Vec<usize>),
+        (leaf, part): (Leaf, Option<&dyn Volume>),
+        volumes: usize,
+    ) -> Seen {
         let spec = &run.spec;
         let all = || workers.iter().map(|index| &spec.workers[*index]);
         let first = &spec.workers[workers[0]];
         let volume = run.volume(first).clone();
         let name = name(&leaf, &first.uri);
-        let Leaf { ground, bytes, ranges, shares, is_part } = leaf;
+        let Leaf { ground, bytes, ranges, shares, .. } = leaf;
         let workloads = || all().map(|worker| &*worker.workload);
         let reads = workloads().any(|workload| workload.access.reads());
         let longest = workloads().map(|workload| u64::from(workload.access.longest_bytes()));
@@ -104,8 +110,8 @@ impl Seen {
         let (existence, kept) =
             existence(&ground, ranges.iter().copied(), (reads, looked(volumes)));
         // A target in this process does not serve yet.
-        let is_far = reads && !is_part && run.targets.is_none();
-        let far = is_far.then(|| existence_far(&*volume, &ranges, looked(volumes))).flatten();
+        let far = part.filter(|_| reads && run.targets.is_none() && volume.emulates().is_none());
+        let far = far.and_then(|part| existence_far(part, &ranges, looked(volumes)));
         let (existence, kept) = far.unwrap_or((existence, kept));
         let used_bytes: u64 = ranges.iter().map(|(_, length)| length).sum();
         // The widest worker's: others may use what it leaves cold.
@@ -152,13 +158,21 @@ impl Seen {
     pub(super) fn unasked(whole: usize, name: &str, volume: &Arc<dyn Volume>) -> Vec<Seen> {
         let bytes = volume.geometry().bytes();
         let leaves = volume.ground().leaves(bytes, vec![(0, bytes)]);
-        leaves.into_iter().map(|leaf| Seen::part_unasked(whole, name, volume, leaf)).collect()
+        let parts = bottoms(&**volume, leaves.len());
+        let one = |part| Seen::part_unasked(whole, name, volume, part);
+        leaves.into_iter().zip(parts).map(one).collect()
     }
 
-    fn part_unasked(whole: usize, uri: &str, volume: &Arc<dyn Volume>, leaf: Leaf) -> Seen {
+    fn part_unasked(
+        whole: usize,
+        uri: &str,
+        volume: &Arc<dyn Volume>,
+        (leaf, part): (Leaf, Option<&dyn Volume>),
+    ) -> Seen {
         let name = name(&leaf, uri);
-        let Leaf { ground, bytes, ranges, shares, is_part } = leaf;
-        let far = (!is_part).then(|| existence_far(&**volume, &ranges, SAMPLES)).flatten();
+        let Leaf { ground, bytes, ranges, shares, .. } = leaf;
+        let far = part.filter(|_| volume.emulates().is_none());
+        let far = far.and_then(|part| existence_far(part, &ranges, SAMPLES));
         let (existence, kept) = far.unwrap_or_else(|| existence(&ground, ranges, (true, SAMPLES)));
         let buffered = matches!(&ground, Ground::File(file) if !file.direct);
         Seen {
@@ -196,6 +210,26 @@ impl Seen {
             Ground::File(file) => Some(file),
             _ => None,
         }
+    }
+}
+
+/// The volumes of the parts of a volume, in the order of [`Ground::leaves`]; `None` for each of
+/// `count` parts where they are not the same ones.
+fn bottoms(volume: &dyn Volume, count: usize) -> Vec<Option<&dyn Volume>> {
+    fn add<'a>(volume: &'a dyn Volume, into: &mut Vec<&'a dyn Volume>) {
+        match volume.ground() {
+            Ground::Several(_) => volume.below().into_iter().for_each(|part| add(part, into)),
+            _ => into.push(volume),
+        }
+    }
+    if count == 1 && !matches!(volume.ground(), Ground::Several(_)) {
+        return vec![Some(volume)];
+    }
+    let mut all = Vec::new();
+    add(volume, &mut all);
+    match all.len() == count {
+        true => all.into_iter().map(Some).collect(),
+        false => vec![None; count],
     }
 }
 

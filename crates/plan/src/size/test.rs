@@ -62,7 +62,7 @@ fn hosts_and_drives_by_hand() {
     let new = of(&sizing, "new");
     assert_eq!((new.hosts, new.drives), (2, 15));
     assert_eq!((new.price, new.power, new.height), (Some(30e3), Some(600.0), Some(4.0)));
-    assert_eq!(new.price_date.as_deref(), Some("2026"));
+    assert_eq!(new.prices.iter().map(|tag| tag.date.as_str()).collect::<Vec<_>>(), ["2026"]);
     assert_eq!((of(&sizing, "mine").hosts, of(&sizing, "mine").drives), (3, 20));
     // 300 drives of 100K, 24 to a host.
     assert_eq!((of(&sizing, "old").hosts, of(&sizing, "old").drives), (13, 24));
@@ -164,47 +164,68 @@ fn wires_and_limits_are_kept() {
     assert!(short.iter().any(|s| s.reason.contains("1 hosts of 24 drives: 21.4M")), "{short:?}");
 }
 
-/// Hosts, copies and hosts down, with the share of all drives' space that is left for data, or the
-/// fewest hosts that would do; 0 where no number does, as more hosts fail than copies are left.
+/// Space for data in drives of one host each, by hand, of 1 to 6 hosts: what the hosts that are up
+/// have, over the copies that can exist on them. A row for each number of copies and of hosts down;
+/// 0 where hosts are fewer than copies. Rows that are missing lose data: as many hosts fail as
+/// there are copies.
+const SPACE: [((u32, u32), [f64; 6]); 10] = [
+    ((1, 0), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+    ((2, 0), [0.0, 1.0, 1.5, 2.0, 2.5, 3.0]),
+    ((2, 1), [0.0, 1.0, 1.0, 1.5, 2.0, 2.5]),
+    ((3, 0), [0.0, 0.0, 1.0, 4.0 / 3.0, 5.0 / 3.0, 2.0]),
+    ((3, 1), [0.0, 0.0, 1.0, 1.0, 4.0 / 3.0, 5.0 / 3.0]),
+    ((3, 2), [0.0, 0.0, 1.0, 1.0, 1.0, 4.0 / 3.0]),
+    ((4, 0), [0.0, 0.0, 0.0, 1.0, 1.25, 1.5]),
+    ((4, 1), [0.0, 0.0, 0.0, 1.0, 1.0, 1.25]),
+    ((4, 2), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
+    ((4, 3), [0.0, 0.0, 0.0, 1.0, 1.0, 1.0]),
+];
+
 #[test]
 fn copies_live_on_different_hosts() {
     let parts = catalogue();
-    for hosts in 1..=6_u32 {
-        for copies in 1..=4_u32 {
-            for down in 0..=3_u32 {
-                let mut wanted = Need { hosts_max: hosts, ..need(1e6, 1.0) };
-                (wanted.setup.replicas, wanted.setup.down.hosts) = (copies, down);
-                let sizing = size(&wanted, &parts);
-                let said = format!("{hosts} hosts, {copies} copies, {down} down");
-                let reason = |of: &str| {
-                    let short = sizing.short.iter().find(|short| short.drive == "new");
-                    let reason = &short.unwrap_or_else(|| panic!("{said}: {sizing:?}")).reason;
-                    assert!(reason.contains(of), "{said}: {reason}");
-                };
-                if down >= copies {
-                    match down {
-                        0 => {}
-                        _ => {
-                            reason(&format!("{} may fail", copies - 1));
-                            continue;
-                        }
-                    }
-                }
-                if hosts < copies {
-                    reason(&format!("{copies} hosts would do"));
-                    continue;
-                }
-                let new = of(&sizing, "new");
-                assert!((copies..=hosts).contains(&new.hosts), "{said}: {new:?}");
-                let up = new.hosts - down;
-                let space = f64::from(new.drives) * 4e12 * f64::from(up);
-                let expected = space / f64::from(copies.min(up));
-                let usable = new.usable_bytes.unwrap();
-                assert!((usable / expected - 1.0).abs() < 1e-9, "{said}: {usable} of {expected}");
-            }
+    // 24 drives of 4 TB are in a host.
+    let whole = 24.0 * 4e12;
+    for (hosts, copies, down) in
+        (1..=6).flat_map(|h| (1..=4).flat_map(move |c| (0..=3).map(move |d| (h, c, d))))
+    {
+        let said = format!("{hosts} hosts, {copies} copies, {down} down");
+        let sizing = |capacity: f64| {
+            let mut wanted = need(1e6, 1.0);
+            (wanted.hosts_max, wanted.capacity) = (hosts, Some(capacity * whole));
+            (wanted.setup.replicas, wanted.setup.down.hosts) = (copies, down);
+            size(&wanted, &parts)
+        };
+        let refused = |sizing: &Sizing, of: &str| {
+            assert!(sizing.found.is_empty(), "{said}: {sizing:?}");
+            let reason = &sizing.short.iter().find(|short| short.drive == "new").unwrap().reason;
+            assert!(reason.contains(of), "{said}: {reason}");
+        };
+        let Some((_, space)) = SPACE.iter().find(|(at, _)| *at == (copies, down)) else {
+            refused(&sizing(0.01), &format!("{} may fail; --replicas {}", copies - 1, down + 1));
+            continue;
+        };
+        let most = space[hosts as usize - 1];
+        if most == 0.0 {
+            refused(&sizing(0.01), &format!("{copies} hosts would do"));
+            continue;
+        }
+        // As much as there is takes the fewest hosts that have it, and all their drives.
+        let found = sizing(most * (1.0 - 1e-9));
+        let new = of(&found, "new");
+        let fewest = space.iter().position(|have| *have >= most).unwrap() as u32 + 1;
+        assert_eq!((new.hosts, new.drives), (fewest, 24), "{said}");
+        assert!((new.usable_bytes.unwrap() / whole / most - 1.0).abs() < 1e-9, "{said}: {new:?}");
+        // The goal holds with the hosts that are down, too.
+        assert!(new.iops_down.unwrap_or(new.iops) >= 1e6 * REACHED, "{said}: {new:?}");
+        // More than that takes more hosts, and the refusal says how many.
+        let more = sizing(most * (1.0 + 1e-6));
+        match space.iter().position(|have| *have > most * (1.0 + 1e-6)) {
+            Some(at) => refused(&more, &format!("; {} hosts would do", at + 1)),
+            None => refused(&more, " hosts would do"),
         }
     }
-    // 100 TB twice on two hosts: each has all of it, alive or alone.
+    // 96 TB twice on two hosts: each has all of it, alive or alone.
     let mut two = Need { hosts_max: 2, capacity: Some(96e12), ..need(1e6, 1.0) };
     (two.setup.replicas, two.setup.down.hosts) = (2, 1);
     let found = size(&two, &parts);

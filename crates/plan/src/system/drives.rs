@@ -3,11 +3,11 @@
 use model::{Class, Service, Station, StationId, Step, Visit};
 
 use super::flush::Flush;
-use super::rated::{LONG, is_disk};
+use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::{ANY_CLUSTER, Group, LANES, Raid, View};
 use crate::wire::{self, Pcie};
-use catalogue::Part;
+use catalogue::{Part, is_disk};
 
 /// Maximum number of channels of all drives of a group: as many stations as a network may have.
 const CHANNELS_MAX: u32 = 2048;

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 
 use model::{Servers, Station};
 
-use super::rated::is_disk;
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::Group;
 use crate::evidence::middle;
-use catalogue::{Kind, Known, Part};
+use catalogue::{Known, Part, is_disk};
 
 /// Prefix of the names of flush stations.
 const FLUSHES: &str = "flushes of ";
@@ -169,7 +168,7 @@ impl Builder<'_> {
             high * 1e6
         ));
         let source = format!("drives with {} {with} protection, catalogue", drive.interface);
-        let known = Known { value, low, high, kind: Kind::Guess, source };
+        let known = Known::assumed(value, (low, high), source);
         Some(self.supposed(drive, "sync_write_latency", known))
     }
 

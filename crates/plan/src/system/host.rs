@@ -3,7 +3,7 @@
 use model::{Station, StationId};
 
 use super::{Builder, Level, Load, PlanError, Stop};
-use catalogue::{Kind, Known, Part};
+use catalogue::{Known, Part};
 
 /// Core speed of a host with an unknown CPU: between desktops and servers of ten years.
 const UNTOLD: f64 = 1.3;
@@ -392,7 +392,7 @@ impl<'a> Builder<'a> {
 /// Returns the core speed of published results with an unknown CPU: servers of ten years.
 fn usual_speed() -> Known {
     let source = "servers of 2014 to 2024".to_owned();
-    Known { value: 1.0, low: 0.8, high: 1.4, kind: Kind::Guess, source }
+    Known::assumed(1.0, (0.8, 1.4), source)
 }
 
 /// Returns whether software has a daemon for each drive, whose rate is known.

@@ -2,15 +2,7 @@
 //! remark.
 
 use super::Builder;
-use super::rated::is_disk;
-use catalogue::{Class as Sort, Kind, Known, Part};
-
-/// Maximum ratio of the ratings of similar drives.
-const RATED_ALIKE: f64 = 2.0;
-/// Maximum read rating before PCI Express 4, in I/Os per second.
-const OLD_RATING: f64 = 700e3;
-/// Minimum number of drives with similar ratings; with fewer, all with the same interface are used.
-const ALIKE_LEAST: usize = 3;
+use catalogue::{Class as Sort, Known, Part, is_disk, sure};
 
 impl Builder<'_> {
     /// Returns the latency of drives with the same interface and similar ratings; 0 if none is
@@ -91,64 +83,36 @@ impl Builder<'_> {
             block::Rate(high)
         ));
         let source = "the adapters of its kind in the catalogue".to_owned();
-        let known = Known { value, low, high, kind: Kind::Guess, source };
-        Some(self.supposed(adapter, quantity, known))
+        Some(self.supposed(adapter, quantity, Known::assumed(value, (low, high), source)))
     }
 
     /// Returns the value that a draw gives to an assumed figure, so that parts are not searched
     /// again.
     fn drawn(&self, part: &Part, quantity: &'static str) -> Option<Known> {
         let value = *self.tweak.values.get(&(part.id.clone(), quantity))?;
-        Some(Known { value, low: value, high: value, kind: Kind::Guess, source: String::new() })
+        Some(Known::assumed(value, (value, value), String::new()))
     }
 
-    /// Returns the median of drives with the same interface and similar ratings; of HDDs with the
-    /// same rotational speed.
+    /// Returns the figure of drives like this one; of a draw, what it gives.
     fn like(&self, drive: &Part, quantity: &'static str) -> Option<Known> {
-        if let Some(drawn) = self.drawn(drive, quantity) {
-            return Some(drawn);
-        }
-        let rating = drive.value("read_iops");
-        let old = |part: &Part| part.value("generation").map(|generation| generation < 4.0);
-        let ours = old(drive).or(rating.map(|rating| rating < OLD_RATING));
-        let near = |part: &Part| {
-            let alike = |(ours, theirs): (f64, f64)| {
-                (1.0 / RATED_ALIKE..RATED_ALIKE).contains(&(theirs / ours))
-            };
-            let aged = old(part).zip(ours).is_none_or(|(theirs, ours)| theirs == ours);
-            aged && rating.zip(part.value("read_iops")).is_some_and(alike)
-        };
-        let turns = |part: &Part| part.value("rpm").map(|rpm| (rpm / 1000.0).round());
-        let (disk, streams) = (is_disk(drive), quantity.ends_with("bandwidth"));
-        let same = |part: &Part| match disk && streams {
-            true => turns(part) == turns(drive),
-            false => near(part),
-        };
-        let known = |alike: &dyn Fn(&Part) -> bool| {
-            let parts = self.bill.catalogue.parts.values();
-            let parts = parts.filter(|part| {
-                let interface = part.interface == drive.interface || (disk && streams);
-                part.class == Sort::Drive && interface && part.id != drive.id
-            });
-            let known = parts.filter_map(|part| sure(part, quantity).map(|value| (part, value)));
-            let alike = known.filter(|(part, _)| is_disk(part) == disk && alike(part));
-            let mut values: Vec<f64> = alike.map(|(_, value)| value).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        let values = match known(&same) {
-            few if few.len() < ALIKE_LEAST => known(&|_| true),
-            enough => enough,
-        };
-        // One in ten at either end is of another kind, such as Optane among flash.
-        let end = values.len() / 10;
-        let (low, high) = (*values.get(end)?, values[values.len() - 1 - end]);
-        let source = format!("drives with {} in the catalogue", drive.interface);
-        Some(Known { value: values[values.len() / 2], low, high, kind: Kind::Guess, source })
+        self.drawn(drive, quantity).or_else(|| self.bill.catalogue.like(drive, quantity))
     }
-}
 
-/// Returns the known figure of a part. A guess about it is no evidence for others.
-fn sure(part: &Part, quantity: &str) -> Option<f64> {
-    part.known(quantity).filter(|known| known.kind != Kind::Guess).map(|known| known.value)
+    /// Returns the writes per second of full flash without a rating, by those of rated drives.
+    pub(super) fn worn_like(&mut self, drive: &Part) -> Option<f64> {
+        if let Some(drawn) = self.drawn(drive, "write_iops") {
+            return Some(self.supposed(drive, "write_iops", drawn));
+        }
+        let known = self.bill.catalogue.worn_writes(drive)?;
+        self.remark(&format!(
+            "{}: write_iops of full flash unknown; {} to {} IOPS by {}, which write at random a \
+             share of what they write in sequence: give it in a [[figure]], or say \
+             state = \"fresh\"",
+            drive.id,
+            block::Rate(known.low),
+            block::Rate(known.high),
+            known.source
+        ));
+        Some(self.supposed(drive, "write_iops", known))
+    }
 }

@@ -6,7 +6,7 @@ use model::{Class, Method, Network, Servers, Service, Station, solve};
 use super::{Builder, Level, Load, PlanError, Stop, through};
 use crate::bill::Group;
 use crate::wire::{self, Protocol, Tcp};
-use catalogue::{Kind, Known, Part};
+use catalogue::{Known, Part};
 
 /// The assumed network of hosts.
 const SUPPOSED: &str = "ethernet-10";
@@ -204,7 +204,7 @@ impl<'a> Builder<'a> {
         let link = self.part(SUPPOSED);
         let (low, value, high) = (2.5e9, 10e9, 100e9);
         let source = "clusters whose network is not named".to_owned();
-        let known = Known { value, low, high, kind: Kind::Guess, source };
+        let known = Known::assumed(value, (low, high), source);
         self.supposed(link, "nominal_rate", known);
         self.remark(
             "no network given: assumed one 10 GbE port per host; set network = \"2x25GbE\" or \

@@ -2,10 +2,10 @@
 
 use model::Station;
 
-use super::rated::{LONG, is_disk};
+use super::rated::LONG;
 use super::{Builder, Level, Load, PlanError, Stop};
 use crate::bill::{Group, Raid};
-use catalogue::Part;
+use catalogue::{Part, is_disk};
 
 /// Pieces of an I/O, and the pieces of drives that are read before a write and written.
 struct Stripe {

@@ -2,7 +2,7 @@
 
 use super::{Builder, PlanError};
 use crate::bill::{FlashState, Group, Raid};
-use catalogue::Part;
+use catalogue::{Part, is_disk};
 
 /// Number of writes in an HDD's own cache to choose from: in caches of 16 to 64 MB, and in the 128
 /// MB and more of large ones (two of 8 and 10 TB: 315 and 405 writes a second at queue depth 1 and
@@ -92,10 +92,7 @@ impl Builder<'_> {
                 FlashState::Worn if LONG <= work.size_bytes && bandwidth.is_finite() => {
                     self.figure(drive, "write_iops").unwrap_or(f64::INFINITY)
                 }
-                FlashState::Worn => match self.alone(drive, "write_iops", "write_latency") {
-                    Some(alone) => alone,
-                    None => self.worn(drive)?,
-                },
+                FlashState::Worn => self.worn(drive)?,
                 FlashState::Fresh => match self.figure(drive, "fresh_write_iops") {
                     Some(rate) => rate,
                     // Fresh flash does random writes as fast as sequential ones.
@@ -159,9 +156,15 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns the rated writes per second. If a drive is rated fresh only, the error says how to
-    /// select that.
+    /// Returns the writes per second of full flash: rated, or as of rated drives, or at queue depth
+    /// 1 from the latency. If none is known, the error says how to select fresh flash.
     fn worn(&mut self, drive: &Part) -> Result<f64, PlanError> {
+        let unrated = drive.value("write_iops").is_none();
+        let assumed = if unrated { self.worn_like(drive) } else { None };
+        let known = assumed.or_else(|| self.alone(drive, "write_iops", "write_latency"));
+        if let Some(rate) = known {
+            return Ok(rate);
+        }
         let fresh = ["fresh_write_iops", "write_bandwidth"];
         let known = fresh.into_iter().find(|quantity| drive.value(quantity).is_some());
         self.need(drive, "write_iops").map_err(|error| match (error, known) {
@@ -362,11 +365,6 @@ impl Builder<'_> {
         let (reads, writes) = (self.need(drive, "read_iops")?, self.need(drive, "write_iops")?);
         Ok(((1.0 / mixed - 0.7 / reads) / (0.3 / writes)).max(0.1))
     }
-}
-
-/// Returns whether a drive is an HDD, with heads to move.
-pub(super) fn is_disk(drive: &Part) -> bool {
-    drive.known("reorder").is_some() || drive.known("rpm").is_some()
 }
 
 /// Returns the time of an I/O from that of a random one of 4 KiB, zero for sequential ones, and

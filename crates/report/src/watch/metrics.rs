@@ -13,6 +13,7 @@ pub fn metrics(moment: &Moment) -> String {
     let up = if moment.stage == Stage::Ended { 0.0 } else { 1.0 };
     out.one("drumfire_up", "1 while driving, serving or preparing, 0 after a run.", up);
     if let Some(now) = &moment.snapshot {
+        out.origin(moment);
         out.rates(now);
         out.counts(&now.counts);
         out.latencies(&now.latency_ns);
@@ -179,6 +180,14 @@ struct Out {
 }
 
 impl Out {
+    /// Writes where the figures of a run come from: a dashboard shows emulated ones like others.
+    fn origin(&mut self, moment: &Moment) {
+        let help = "The run: its figures are measured, emulated or simulated, by the label origin.";
+        self.head("drumfire_run_info", "gauge", help);
+        let labels = [("run", &*moment.about.job.name), ("origin", moment.about.origin.word())];
+        self.line("drumfire_run_info", &labels, 1.0);
+    }
+
     fn head(&mut self, name: &str, kind: &str, help: &str) {
         // Writing to a string cannot fail.
         let _ = write!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");

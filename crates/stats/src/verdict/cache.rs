@@ -55,14 +55,36 @@ pub enum Below {
 /// The job's own reads, for comparison with those outside of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobReads {
-    /// No comparable reads: none, or sequential ones, where read-ahead is no cache, or of another
-    /// size.
+    /// No comparable reads: none, or sequential ones, where read-ahead is no cache, or shorter
+    /// ones.
     Unlike,
     /// Random reads of the same size.
     Like {
         /// Median latency in nanoseconds; `None` if unknown.
         p50_ns: Option<u64>,
     },
+    /// Random reads of several sizes, at least a fifth of them as long or longer: nine of ten of
+    /// them are quicker than half of the long ones only if a cache holds these.
+    Mixed {
+        /// Latency that nine of ten reads take at most, in nanoseconds; `None` if unknown.
+        p90_ns: Option<u64>,
+    },
+}
+
+impl JobReads {
+    /// Returns the time that a share of the reads takes at most, and that share.
+    fn at_most(self) -> Option<(u64, &'static str)> {
+        match self {
+            JobReads::Like { p50_ns } => Some((p50_ns?, "half")),
+            JobReads::Mixed { p90_ns } => Some((p90_ns?, "nine of ten")),
+            JobReads::Unlike => None,
+        }
+    }
+
+    /// Returns whether there are comparable reads whose latency is not known.
+    fn is_unknown(self) -> bool {
+        self != JobReads::Unlike && self.at_most().is_none()
+    }
 }
 
 /// Input of H25 for one volume.
@@ -142,7 +164,7 @@ impl Cached {
             Some(split) => self.held(probed, &split),
             None => self.alike(probed),
         };
-        let unknown = matches!(self.job, JobReads::Like { p50_ns: None });
+        let unknown = self.job.is_unknown();
         match (verdict, self.job_is_too_fast()) {
             (Verdict::Pass, Some(finding)) => finding,
             (Verdict::Pass, None) if unknown => {
@@ -163,13 +185,9 @@ impl Cached {
             }
             Below::Remote { .. } => return None,
         };
-        match self.job {
-            JobReads::Like { p50_ns: Some(p50) } if p50 < least => {
-                let half = format!("half of the job's reads took at most {}", time(p50));
-                Some((verdict, format!("{half}: {what} {}", time(least))))
-            }
-            _ => None,
-        }
+        let (took, share) = self.job.at_most().filter(|(took, _)| *took < least)?;
+        let reads = format!("{share} of the job's reads took at most {}", time(took));
+        Some((verdict, format!("{reads}: {what} {}", time(least))))
     }
 
     /// Returns the finding if a cache holds recently read data: the share of the used range that it
@@ -210,10 +228,10 @@ impl Cached {
                 after the run: a busy host has the same effect";
             return (Verdict::Unknown, format!("{words}; {noise}"));
         }
-        match self.job {
-            JobReads::Like { p50_ns: Some(p50) } if p50 <= before.limit_ns.min(after.limit_ns) => {
-                let half = format!("half of the job's reads took at most {}", time(p50));
-                let (verdict, like) = match agree && p50 < alone_least(probed) / ALONE_TIMES {
+        match self.job.at_most() {
+            Some((took, share)) if took <= before.limit_ns.min(after.limit_ns) => {
+                let reads = format!("{share} of the job's reads took at most {}", time(took));
+                let (verdict, like) = match agree && took < alone_least(probed) / ALONE_TIMES {
                     true => (Verdict::Warn, "like reads from a cache"),
                     false => (
                         Verdict::Unknown,
@@ -221,7 +239,7 @@ impl Cached {
                         idle states",
                     ),
                 };
-                (verdict, format!("{half}, {like}; {words}"))
+                (verdict, format!("{reads}, {like}; {words}"))
             }
             _ => self.beyond_memory(cold_ns, words),
         }
@@ -250,20 +268,19 @@ impl Cached {
                 ),
             };
         }
-        match self.job {
-            JobReads::Like { p50_ns: Some(p50) } if p50 < once / ALONE_TIMES => {
-                let words = format!(
-                    "half of the job's reads took at most {}, a read of a random offset takes \
-                    {}: a cache serves the job's reads",
-                    time(p50),
-                    time(once)
-                );
-                return match p50 < alone_least(probed) / ALONE_TIMES {
-                    true => (Verdict::Warn, words),
-                    false => (Verdict::Unknown, format!("{words}, or single reads were delayed")),
-                };
-            }
-            _ => {}
+        if let Some((took, share)) =
+            self.job.at_most().filter(|(took, _)| *took < once / ALONE_TIMES)
+        {
+            let words = format!(
+                "{share} of the job's reads took at most {}, a read of a random offset takes {}: a \
+                cache serves the job's reads",
+                time(took),
+                time(once)
+            );
+            return match took < alone_least(probed) / ALONE_TIMES {
+                true => (Verdict::Warn, words),
+                false => (Verdict::Unknown, format!("{words}, or single reads were delayed")),
+            };
         }
         let again = median(&probed.again_ns);
         let words = format!(

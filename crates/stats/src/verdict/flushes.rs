@@ -12,8 +12,9 @@ pub struct Flushed {
     pub name: String,
     /// Medium below the cache.
     pub to: FlushedTo,
-    /// Median time of flushes that follow writes, or of writes with FUA, in nanoseconds.
-    pub p50_ns: u64,
+    /// Time that half of the flushes that follow writes, or of the writes with FUA, take at most,
+    /// in nanoseconds; `None` if too few flushes follow a write.
+    pub took_ns: Option<u64>,
 }
 
 /// A medium below a volatile cache.
@@ -38,7 +39,14 @@ const PROGRAM_NS: u64 = 50_000;
 
 impl Flushed {
     fn judge(&self) -> Option<Finding> {
-        let Flushed { name, to, p50_ns } = self;
+        let Flushed { name, to, took_ns } = self;
+        let Some(took_ns) = took_ns else {
+            let words = format!(
+                "{name}: its write cache is volatile, and too few flushes follow a write to tell \
+                whether a flush writes: write more between flushes, or run longer"
+            );
+            return Some((Verdict::Unknown, words));
+        };
         let (least, verdict, why) = match to {
             FlushedTo::Turns => (TURN_NS, Verdict::Warn, "no HDD writes in less than"),
             FlushedTo::Solid => (
@@ -58,11 +66,11 @@ impl Flushed {
                 take at least",
             ),
         };
-        (*p50_ns < least).then(|| {
+        (*took_ns < least).then(|| {
             let words = format!(
                 "{name}: its write cache is volatile, and half of the flushes and FUA writes \
                 took at most {}: {why} {}",
-                time(*p50_ns),
+                time(*took_ns),
                 time(least)
             );
             (verdict, words)
@@ -86,11 +94,11 @@ mod test {
     /// Twin of H18: flushes that take what a medium takes.
     #[test]
     fn flushes_that_no_medium_can_follow_are_told() {
-        let of = |to, p50_ns| {
-            let check = flushed(&[Flushed { name: "sda".into(), to, p50_ns }]);
+        let of = |to, took_ns| {
+            let check = flushed(&[Flushed { name: "sda".into(), to, took_ns }]);
             check.map(|check| (check.verdict, check.evidence))
         };
-        let (verdict, words) = of(FlushedTo::Turns, 20_000).unwrap();
+        let (verdict, words) = of(FlushedTo::Turns, Some(20_000)).unwrap();
         assert_eq!(verdict, Verdict::Warn);
         assert!(words.contains("at most 20 µs: no HDD writes in less than 1000 µs"));
         let far = FlushedTo::Remote { wire_ns: 30_000 };
@@ -101,8 +109,10 @@ mod test {
             (far, 60_000, 300_000),
         ] {
             let verdict = if to == FlushedTo::Turns { Verdict::Warn } else { Verdict::Unknown };
-            assert_eq!(of(to, lie).map(|(verdict, _)| verdict), Some(verdict), "{to:?}");
-            assert_eq!(of(to, honest), None, "{to:?}");
+            assert_eq!(of(to, Some(lie)).map(|(verdict, _)| verdict), Some(verdict), "{to:?}");
+            assert_eq!(of(to, Some(honest)), None, "{to:?}");
+            let (verdict, words) = of(to, None).unwrap();
+            assert!(verdict == Verdict::Unknown && words.contains("too few flushes"), "{words}");
         }
         assert_eq!(flushed(&[]), None);
     }

@@ -13,19 +13,24 @@ pub struct Scheduled {
     pub class: Option<String>,
     /// Nice value, −20 to 19.
     pub nice: i32,
+    /// Priority of its I/O if it is not the usual one: `idle`.
+    pub io: Option<String>,
     /// CPU affinity, one list after another if it changed.
     pub cpus: Vec<String>,
 }
 
 impl Scheduled {
     fn judge(&self) -> Finding {
-        let Scheduled { name, class, nice, cpus } = self;
+        let Scheduled { name, class, nice, io, cpus } = self;
         let mut words = Vec::new();
         if let Some(class) = class {
             words.push(format!("ran in class {class}"));
         }
         if *nice != 0 {
             words.push(format!("had the nice value {nice}"));
+        }
+        if let Some(io) = io {
+            words.push(format!("had the I/O priority {io}"));
         }
         if cpus.len() > 1 {
             words.push(format!("was moved from CPUs {}", cpus.join(" to ")));
@@ -49,7 +54,9 @@ pub fn scheduling(threads: &[Scheduled]) -> Check {
         not known",
     );
     match check.verdict {
-        Verdict::Warn => check.mend("run it without chrt, nice and taskset: --cores chooses CPUs"),
+        Verdict::Warn => {
+            check.mend("run it without chrt, nice, ionice and taskset: --cores chooses CPUs")
+        }
         _ => check,
     }
 }
@@ -102,10 +109,11 @@ mod test {
 
     fn thread(class: Option<&str>, nice: i32, cpus: &[&str]) -> Scheduled {
         let cpus = cpus.iter().map(|list| (*list).to_owned()).collect();
-        Scheduled { name: "worker 0".into(), class: class.map(str::to_owned), nice, cpus }
+        Scheduled { name: "worker 0".into(), class: class.map(str::to_owned), nice, io: None, cpus }
     }
 
-    /// Lie of H13: one of two threads in a real-time class; a nice value; a thread that is moved.
+    /// Lie of H13: one of two threads in a real-time class; a nice value; an I/O priority; a thread
+    /// that is moved.
     /// Twin of H13: all threads as anybody's.
     #[test]
     fn a_thread_that_is_preferred_is_said() {
@@ -115,6 +123,7 @@ mod test {
         for (lie, words) in [
             (thread(Some("SCHED_FIFO"), 0, &["0"]), "class SCHED_FIFO"),
             (thread(None, -20, &["0"]), "nice value -20"),
+            (Scheduled { io: Some("idle".into()), ..usual() }, "I/O priority idle"),
             (thread(None, 0, &["0", "1"]), "from CPUs 0 to 1"),
         ] {
             let check = scheduling(&[usual(), lie]);

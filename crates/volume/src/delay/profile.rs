@@ -45,7 +45,7 @@ pub(super) fn load(name: &str) -> Result<Found, ProfileError> {
     };
     let catalogue = Catalogue::shipped();
     if let Ok(part) = catalogue.part(name) {
-        let profile = part.profile().map_err(|why| refuse(why.to_string()))?;
+        let profile = catalogue.profile(part).map_err(|why| refuse(why.to_string()))?;
         return Ok(Found { profile, is_file: false });
     }
     let near = match catalogue.drives_near(name) {

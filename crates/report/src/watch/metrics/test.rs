@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Nanos, Op};
-use stats::{Collector, Interval, WorkerName};
+use stats::live::About;
+use stats::{Collector, Interval, Origin, WorkerName};
 
 use super::*;
 use crate::sample;
@@ -175,6 +176,19 @@ fn open_metrics_have_families_without_total_and_an_end() {
     assert_eq!(kinds["drumfire_ios"], "counter");
     assert!(samples.iter().any(|(name, ..)| name == "drumfire_ios_total"));
     assert!(kinds.keys().all(|name| !name.ends_with("_total")));
+}
+
+#[test]
+fn the_origin_of_a_run_is_a_label() {
+    for origin in [Origin::Measured, Origin::Emulated, Origin::Simulated] {
+        let mut moment = Moment::default();
+        moment.begin(&About { origin, ..sample::about() });
+        moment.second(&sample::snapshot());
+        let (kinds, samples) = parsed(&metrics(&moment), "");
+        assert_eq!(kinds["drumfire_run_info"], "gauge");
+        let info = samples.iter().find(|(name, ..)| name == "drumfire_run_info").unwrap();
+        assert_eq!((info.1["origin"].as_str(), info.2), (origin.word(), 1.0));
+    }
 }
 
 #[test]

@@ -249,3 +249,36 @@ fn what_only_the_job_uses_may_be_in_a_cache() {
     assert_eq!(verdict, Verdict::Warn, "{words}");
     assert!(words.contains("at most 45 µs, a read of a random offset takes 203 µs"), "{words}");
 }
+
+/// Lie of H25: a job of several sizes, whose long reads a cache serves too.
+/// Twin of H25: the same mix from the medium.
+#[test]
+fn a_mix_of_sizes_is_held_against_its_long_reads() {
+    let even = |ns: u64| (0..PLACES as u64).map(|at| ns + at * 100).collect::<Vec<_>>();
+    let of = |p90_ns| {
+        let all = || even(200_000);
+        let (first_ns, again_ns, after_ns, after_again_ns) = (all(), all(), all(), all());
+        let probed = Probed { first_ns, again_ns, unused_ns: None, after_ns, after_again_ns };
+        let job = JobReads::Mixed { p90_ns };
+        Cached { name: "v".into(), used_bytes: GIB, below: REMOTE, job, probed: Ok(probed) }.judge()
+    };
+    assert_eq!(of(Some(220_000)).0, Verdict::Pass);
+    let (verdict, words) = of(Some(45_000));
+    assert_eq!(verdict, Verdict::Warn, "{words}");
+    assert!(words.contains("nine of ten of the job's reads took at most 45 µs"), "{words}");
+    assert_eq!(of(None).0, Verdict::Unknown);
+    // Four of five reads are short and take a tenth; a fifth takes what the samples take.
+    for (name, honest, _) in media() {
+        let mixed = |seed: u64| {
+            let mut rng = Rng::new(seed, 27);
+            let mut all: Vec<u64> = (0..500)
+                .map(|at| honest.read(0.0, &mut rng) / if at % 5 == 0 { 1 } else { 10 })
+                .collect();
+            all.sort_unstable();
+            let job = JobReads::Mixed { p90_ns: Some(all[449]) };
+            Cached { job, ..honest.cached(seed) }.judge().0
+        };
+        let accused = (0..SEEDS).filter(|seed| mixed(*seed) == Verdict::Warn).count();
+        assert!(accused * 20 <= SEEDS as usize, "{name}: {accused} of {SEEDS}");
+    }
+}
