@@ -174,7 +174,7 @@ pub fn main(args: &Args) -> Result<Exit> {
     let typed = typed::typed();
     if !args.compare.is_empty() {
         Form::Compare.check(&typed)?;
-        return compared::compared(args, (money, goal), &sides(args, &catalogue)?);
+        return compared::compared(args, (money, goal), sides(args, &catalogue)?);
     }
     let named = args.bill.as_deref().map(|file| drive_named(file, &catalogue));
     let named = named.transpose()?.flatten();
@@ -351,15 +351,23 @@ fn drive_bill(
     Ok(bill)
 }
 
-/// All sides of a comparison.
-fn sides(args: &Args, catalogue: &Catalogue) -> Result<Vec<Bill>> {
-    let bills = args.compare.iter().map(|file| side(&args.system, file, catalogue));
-    let bills = bills.collect::<Result<Vec<_>>>()?;
-    if let Some(bill) = bills.iter().find(|bill| !bill.setup.streams.is_empty()) {
-        let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
-        return Err(UsageError(why).into());
+/// Sides of a comparison that can be read; the others are left out. Fails if there are none.
+fn sides<'a>(args: &'a Args, catalogue: &Catalogue) -> Result<compared::Sides<'a>> {
+    let mut sides = compared::Sides::default();
+    for file in &args.compare {
+        match side(&args.system, file, catalogue) {
+            Ok(bill) if !bill.setup.streams.is_empty() => {
+                let why = format!("--compare: {} has [[stream]]: ask each by itself", bill.name);
+                return Err(UsageError(why).into());
+            }
+            Ok(bill) => {
+                sides.files.push(file);
+                sides.bills.push(bill);
+            }
+            Err(error) => sides.leave_out(file, error),
+        }
     }
-    Ok(bills)
+    sides.checked()
 }
 
 /// A side of a comparison: a bill, or a drive of the catalogue with the work of the flags.

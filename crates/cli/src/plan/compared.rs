@@ -1,5 +1,7 @@
 //! Side-by-side comparison of systems.
 
+use std::path::Path;
+
 use ::catalogue::{PriceTag, price_words};
 use anyhow::Result;
 use block::{Rate, Text};
@@ -9,6 +11,7 @@ use plan::predict::Use;
 use plan::system::rests_on;
 use report::chart::Chart;
 use report::span;
+use serde::Serialize;
 use serde_json::json;
 
 use super::predicted::total;
@@ -17,31 +20,84 @@ use super::{Args, blame, charts, page, percent, write_page};
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
+/// Sides of a comparison.
+#[derive(Default)]
+pub struct Sides<'a> {
+    /// Bill of each side that can be read.
+    pub bills: Vec<Bill>,
+    /// Argument that each bill is from.
+    pub files: Vec<&'a Path>,
+    left_out: Vec<LeftOut>,
+}
+
+/// A side without an answer. It costs the others none.
+#[derive(Serialize)]
+struct LeftOut {
+    name: String,
+    reason: String,
+    #[serde(skip)]
+    error: anyhow::Error,
+}
+
+impl<'a> Sides<'a> {
+    /// Leaves out a side that has no answer.
+    pub fn leave_out(&mut self, file: &Path, error: anyhow::Error) {
+        let (name, reason) = (file.display().to_string(), format!("{error:#}"));
+        self.left_out.push(LeftOut { name, reason, error });
+    }
+
+    /// The sides, if any is left.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first side that was left out.
+    pub fn checked(mut self) -> Result<Sides<'a>> {
+        match self.bills.is_empty() && !self.left_out.is_empty() {
+            true => Err(self.left_out.swap_remove(0).error),
+            false => Ok(self),
+        }
+    }
+}
+
 /// Compares bills for the same money, for the same I/Os, or unscaled.
 pub fn compared(
     args: &Args,
     (money, goal): (Option<f64>, Option<f64>),
-    bills: &[Bill],
+    mut sides: Sides<'_>,
 ) -> Result<Exit> {
     let equal = match (money, goal) {
         (Some(money), _) => Equal::Money(money),
         (None, Some(goal)) => Equal::Iops(goal),
         (None, None) => Equal::Systems,
     };
-    let found = compare(bills, equal, (args.draws, args.seed)).map_err(|error| match error {
-        CompareError::Plan { index, source, .. } => {
-            blame(args.compare.get(index).map(|file| file.as_path()), source)
+    let found = loop {
+        match compare(&sides.bills, equal, (args.draws, args.seed)) {
+            Ok(found) => break found,
+            Err(CompareError::Plan { index, source, .. }) => {
+                let file = sides.files.remove(index);
+                sides.bills.remove(index);
+                sides.leave_out(file, blame(Some(file), source));
+                sides = sides.checked()?;
+            }
+            Err(other) => return Err(UsageError(other.to_string()).into()),
         }
-        other => UsageError(other.to_string()).into(),
-    })?;
-    write_page(args, || page::comparison(&found, bills))?;
+    };
+    write_page(args, || page::comparison(&found, &sides.bills))?;
+    let left_out = &sides.left_out;
     match args.json {
-        true => output::document(&json!({ "origin": "simulated", "comparison": found }))?,
+        true => output::document(
+            &json!({ "origin": "simulated", "comparison": found, "left_out": left_out }),
+        )?,
         false if args.details => output::print(&text(&found)?)?,
         false => output::print(&screen(args, &found))?,
     }
+    left_out.iter().for_each(|one| output::note(format_args!("drumfire: {}", one.reason)));
     let nothing = |one: &Alternative| one.systems.is_some_and(|number| number == 0.0);
-    Ok(if found.alternatives.iter().all(nothing) { Exit::Missed } else { Exit::Good })
+    Ok(match found.alternatives.iter().all(nothing) {
+        _ if !left_out.is_empty() => Exit::Partial,
+        true => Exit::Missed,
+        false => Exit::Good,
+    })
 }
 
 /// First line: the property that all alternatives share.
