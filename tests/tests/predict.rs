@@ -169,7 +169,7 @@ fn alternatives_stand_beside_each_other_for_the_same_money_and_the_same_iops() {
     assert_eq!(run("plan --compare sata.toml optane.toml --money 100").code, Some(4));
     for (args, word) in [
         ("plan --compare sata.toml", "2 values"),
-        ("plan --compare sata.toml optane.toml --size 8k", "--size"),
+        ("plan --compare sata.toml optane.toml --size 8k", "--size: sata.toml sets it"),
         ("plan --compare sata.toml optane.toml --money 5GB", "GB where USD belongs"),
         ("plan sata.toml --size 8k", "--size: sata.toml sets it"),
         ("plan sata.toml --money 5", "--money"),
@@ -216,12 +216,16 @@ fn an_answer_is_a_screen() {
     let limits: Vec<&str> =
         sized["found"].as_array().unwrap().iter().filter_map(|one| one["limit"].as_str()).collect();
     assert!(limits.contains(&"capacity"), "small drives need more for 200 TB: {limits:?}");
-    let several = run("plan --compare 980-pro cd6");
-    assert_eq!(several.code, Some(2), "{several:?}");
-    assert!(
-        several.stderr.contains("choose a capacity, 980-pro-1000, 980-pro-2000"),
-        "{several:?}"
-    );
+    // A name without an answer costs the others none.
+    let several = run("plan --compare 980-pro cd6 nosuch --draws 10");
+    assert_eq!(several.code, Some(6), "{several:?}");
+    let choose = "choose a capacity, 980-pro-1000, 980-pro-2000";
+    assert!(several.stderr.contains(choose), "{several:?}");
+    assert!(several.stderr.contains("cannot read nosuch"), "{several:?}");
+    assert!(several.stdout.starts_with("1 alternative, "), "{several:?}");
+    let document = run("plan --compare 980-pro cd6 --draws 10 --json").json();
+    assert_eq!(document["left_out"][0]["name"], "980-pro");
+    assert_eq!(run("plan --compare 980-pro nosuch").code, Some(2));
     // A drive is the same next to others as alone.
     let alone = run("plan 980-pro-1000 --draws 10 --json").ok().json();
     let both = run("plan --compare 980-pro-1000 cd6 --draws 10 --json").ok().json();

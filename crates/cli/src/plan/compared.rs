@@ -102,7 +102,10 @@ pub fn compared(
 
 /// First line: the property that all alternatives share.
 pub fn lead(found: &Comparison) -> String {
-    let count = found.alternatives.len();
+    let count = match found.alternatives.len() {
+        1 => "1 alternative".to_owned(),
+        many => format!("{many} alternatives"),
+    };
     let how = match found.equal {
         Equal::Systems => "one system of each".to_owned(),
         Equal::Money(sum) => format!("as many whole systems as ${sum:.0} buys"),
@@ -110,7 +113,7 @@ pub fn lead(found: &Comparison) -> String {
     };
     let reads = percent(found.work.read_share);
     let size = report::size(found.work.size_bytes.round() as u64);
-    format!("{count} alternatives, {size}, {reads} % reads: {how}; predicted")
+    format!("{count}, {size}, {reads} % reads: {how}; predicted")
 }
 
 /// All charts that something is known for.
