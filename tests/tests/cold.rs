@@ -48,8 +48,12 @@ fn a_cache_before_a_slow_volume_is_found_with_its_size() {
     let (percent, _) = after.split_once(" %").expect("in percent");
     let percent: f64 = percent.parse().expect("a number");
     assert!((50.0..=95.0).contains(&percent), "{words}");
-    came_to(&run(&drumfire, 0, slow, ""), "pass");
-    came_to(&run(&drumfire, BLOCKS / 20, slow, ""), "pass");
+    // A host that is busier before a run than after it leaves both checks unknown.
+    for cached_blocks in [0, BLOCKS / 20] {
+        let mut tries = (0..5).map(|_| run(&drumfire, cached_blocks, slow, ""));
+        let known = tries.find(|result| check(result, "H25").0 != "unknown");
+        came_to(&known.expect("one of five is known"), "pass");
+    }
 }
 
 /// Without cold reads no check passes.

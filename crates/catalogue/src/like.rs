@@ -42,8 +42,12 @@ impl Catalogue {
         let [low, middle, high] = tenths(&shares).filter(|_| shares.len() >= LEAST)?;
         let source = format!("{} rated drives with {}", shares.len(), drive.interface);
         let alone = alone_per_s(drive, 1.0 / stream).unwrap_or(0.0).min(fresh);
-        let [low, middle, high] = [low, middle, high].map(|share| (share * fresh).max(alone));
-        Some(Known::assumed(middle, (low, high), source))
+        // Ends as far apart as those of the shares: the latency says least writes, not how many.
+        let value = (middle * fresh).max(alone);
+        let [low, high] = [low, high].map(|share| share / middle * value);
+        let serial = drive.value("write_latency").map_or(0.0, |seconds| 1.0 / seconds);
+        let low = low.max(serial.min(fresh)).min(value);
+        Some(Known::assumed(value, (low, high.clamp(value, fresh)), source))
     }
 
     /// Returns the median of drives with the same interface and similar ratings, from the tenth to

@@ -71,8 +71,7 @@ mod test {
         assert!(!found.is_file && found.profile.name == "micron-9200");
         let refused = |name: &str| load(name).err().unwrap().to_string();
         let missing = refused("csd5310");
-        let says = "profile csd5310: csd5310 cannot be emulated: the catalogue has no \
-                    write_iops, read_latency, write_latency, ";
+        let says = "profile csd5310: csd5310 cannot be emulated: the catalogue has no write_iops; ";
         assert!(missing.starts_with(says), "{missing}");
         let unknown = refused("cd66");
         assert!(unknown.contains("a drive of the catalogue (similar: cd6, "), "{unknown}");
