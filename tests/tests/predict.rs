@@ -235,7 +235,7 @@ fn an_answer_is_a_screen() {
     assert_eq!(one["one"]["range"], alone["prediction"]["range"]);
 }
 
-/// What no document has is left out, and its absence is said.
+/// Figures without a document are left out, and the answer says so.
 #[test]
 fn sourced_answers_rest_on_documents_alone() {
     let Some(drumfire) = Drumfire::find() else { return };

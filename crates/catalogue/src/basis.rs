@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::{Catalogue, Kind, Part, Source};
 use std::sync::Arc;
 
-/// What a figure rests on, the most certain first.
+/// Basis of a figure, the most certain first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {

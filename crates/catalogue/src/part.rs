@@ -31,7 +31,7 @@ pub struct Figure {
     /// Words of the source that have the figure; empty if they are not at hand.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub quote: String,
-    /// What the figure rests on.
+    /// Basis of the figure.
     pub basis: Basis,
     /// Date of publication of the figure; "unknown" if the source has none.
     pub date: String,
@@ -217,7 +217,7 @@ pub struct Known {
     pub high: f64,
     /// Kind of knowledge of the value.
     pub kind: Kind,
-    /// What the value rests on.
+    /// Basis of the value.
     pub basis: Basis,
     /// Key of the source of the value.
     pub source: String,

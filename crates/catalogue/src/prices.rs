@@ -273,7 +273,7 @@ pub struct PriceTag {
     pub price: f64,
     /// Kind of knowledge.
     pub kind: Kind,
-    /// What the price rests on.
+    /// Basis of the price.
     pub basis: Basis,
     /// Date of the price; "unknown" if its source has none.
     pub date: String,

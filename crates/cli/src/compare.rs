@@ -197,7 +197,7 @@ fn print_changes(args: &Args, color: Color) -> Result<Exit> {
 
 /// Pairs of sides with the same name, and the names without a counterpart.
 fn pairs<'a>(args: &Args, a: &'a [Side], b: &'a [Side]) -> (Vec<Pair<'a>>, Vec<String>) {
-    // Who gives one path twice knows that it is one.
+    // A path that is given twice is one file.
     let real = |path: &Path| path.canonicalize().ok();
     let one_path = real(&args.a).is_some() && real(&args.a) == real(&args.b);
     if let ([a], [b]) = (a, b) {

@@ -5,7 +5,7 @@ use block::{Nanos, Op};
 use super::Next;
 use super::general::General;
 
-/// The same pattern again, some I/Os behind, with reads instead of writes.
+/// Reads of the same pattern, some I/Os after its writes.
 #[derive(Debug)]
 pub(super) struct ReadBack {
     again: General,

@@ -75,7 +75,7 @@ impl Witness {
     }
 }
 
-/// What is known of the time of what a worker forces onto the medium.
+/// Known time of the writes and flushes that a worker forces onto the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Forced {
     /// Half of it takes at most this many nanoseconds.
