@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{Cause, Chain, Done, Extents, Geometry, Memory, Nanos, Op, Pool};
-use proto::iscsi::{Directory, IscsiTarget, TargetConfig, TargetEntry};
+use proto::auth::{Chance, Credentials, Secret};
+use proto::iscsi::{Chap, Directory, IscsiTarget, TargetConfig, TargetEntry};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
@@ -36,6 +37,22 @@ fn disk(id: u32) -> DiskId {
     DiskId::new([id as u8; 16])
 }
 
+/// Name of a target that demands CHAP.
+const LOCKED_NAME: &str = "iqn.2026-01.org.drumfire:locked";
+
+/// Secrets of that target, with the same challenge each time.
+fn secrets() -> Chap {
+    let user = |user: &str, secret: &[u8]| Credentials {
+        user: user.to_owned(),
+        secret: Secret::new(secret).expect("a good length"),
+    };
+    Chap {
+        initiator: user("fuzz", b"a secret of one"),
+        target: Some(user("target", b"a secret of another")),
+        chance: Chance::new(|bytes| bytes.fill(7)),
+    }
+}
+
 /// Geometry of both volumes.
 fn geometry() -> Geometry {
     Geometry::new(VOLUME_BYTES, 512)
@@ -55,8 +72,12 @@ impl Serving<IscsiTarget> {
             name: TARGET_NAME.into(),
             units: vec![None, Some(unit(0)), Some(unit(1))],
             alias: "fuzz".into(),
+            chap: None,
         };
-        let directory = Arc::new(Directory::new(vec![entry]).expect("a good name"));
+        let locked =
+            TargetEntry { name: LOCKED_NAME.into(), chap: Some(secrets()), ..entry.clone() };
+        let directory = Directory::new(vec![entry, locked]).expect("good names");
+        let directory = Arc::new(directory);
         let config = Arc::new(TargetConfig { max_commands: 16, ..TargetConfig::default() });
         let portal = "192.0.2.1:3260,1";
         Serving::new(IscsiTarget::new(config, directory, portal, 1, Nanos(0)), memory)

@@ -29,7 +29,10 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         false => portal.to_owned(),
     };
     let found = match scheme {
-        "iscsi" => volume::discover_iscsi(&with_port(3260))?,
+        "iscsi" => volume::discover_iscsi(&with_port(3260), discover.chap.as_deref())?,
+        _ if discover.chap.is_some() => {
+            return Err(UsageError("--chap is for iscsi:// portals only".to_owned()).into());
+        }
         // The port of discovery services, by the standard.
         "nvme+tcp" => volume::discover_nvme(&with_port(8009))?,
         _ => {

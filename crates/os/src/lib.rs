@@ -5,6 +5,7 @@
 //! their completion, so no caller can free or touch them too early.
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+pub mod addresses;
 mod aio;
 mod cached;
 mod calls;
@@ -49,6 +50,7 @@ mod rest;
 mod ring;
 pub mod sample;
 mod scheduling;
+mod secret_file;
 mod segments;
 mod signals;
 mod socket;
@@ -92,6 +94,7 @@ pub use crate::refill::{Arming, Refill};
 pub use crate::rest::{IdleState, Rest, idle_driver};
 pub use crate::ring::{Features, OpenRingError};
 pub use crate::scheduling::Scheduling;
+pub use crate::secret_file::read_secret;
 pub use crate::segments::{Segments, own_segments};
 pub use crate::signals::heed_signals;
 pub use crate::socket::{Chunk, End, Socket, connect};

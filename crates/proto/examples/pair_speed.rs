@@ -41,8 +41,12 @@ fn ends(digests: bool) -> Ends {
     let memory = Memory::new(VOLUME_BYTES).expect("64 MiB");
     let geometry = Geometry::new(VOLUME_BYTES, 512);
     let unit = Unit::new(UnitId(0), geometry, Some(memory.clone()), identity);
-    let entry =
-        TargetEntry { name: NAME.to_owned(), units: vec![Some(unit)], alias: String::new() };
+    let entry = TargetEntry {
+        name: NAME.to_owned(),
+        units: vec![Some(unit)],
+        alias: String::new(),
+        chap: None,
+    };
     let directory = Arc::new(Directory::new(vec![entry]).expect("one valid name"));
     let config = InitiatorConfig {
         header_digest: digests,

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod ascii;
+pub mod auth;
 pub mod crc32c;
 mod disk_id;
 mod endpoint;
@@ -26,5 +27,5 @@ pub use endpoint::{
 };
 pub use flow::IO_TIMEOUT;
 pub use instance::{Instance, Instances};
-pub use outbox::Outbox;
+pub use outbox::{InPlace, Outbox};
 pub use peers::{Arrival, Peers};

@@ -1,7 +1,8 @@
 //! The send queue of a connection.
 
-use block::{Account, Buf, Chain, CopyAhead, Lap, Memory, Piece, Pool};
+use block::{Account, Buf, Chain, CopyAhead, Lap, Memory, Op, Piece, Pool};
 
+use crate::UnitId;
 use crate::crc32c::crc32c;
 
 /// The bytes of the next send.
@@ -35,6 +36,19 @@ pub struct Outbox {
     failed: bool,
     /// Takes the bytes after a failure.
     sink: Vec<u8>,
+    /// I/Os that were done in memory, for a server that counts them.
+    in_place: Option<Vec<InPlace>>,
+}
+
+/// A read or a write that an end did in memory: no request says that there was one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InPlace {
+    /// The volume.
+    pub unit: UnitId,
+    /// Read or write.
+    pub op: Op,
+    /// Length in bytes.
+    pub len: u32,
 }
 
 /// Bytes reserved for short answers by [`Outbox::has_room`].
@@ -76,7 +90,32 @@ impl Outbox {
             digests: Vec::new(),
             failed: false,
             sink: Vec::new(),
+            in_place: None,
         }
+    }
+
+    /// Has the end [note](Self::note_in_place) its I/Os in memory from now on.
+    pub fn count_in_place(&mut self) {
+        self.in_place = Some(Vec::new());
+    }
+
+    /// Whether somebody counts I/Os in memory.
+    #[inline(always)]
+    pub(crate) fn counts_in_place(&self) -> bool {
+        self.in_place.is_some()
+    }
+
+    /// Notes an I/O that the end did in memory, if somebody counts.
+    #[inline(always)]
+    pub(crate) fn note_in_place(&mut self, unit: UnitId, op: Op, len: u32) {
+        if let Some(noted) = &mut self.in_place {
+            noted.push(InPlace { unit, op, len });
+        }
+    }
+
+    /// Returns the I/Os noted since the last call.
+    pub fn take_in_place(&mut self) -> impl Iterator<Item = InPlace> {
+        self.in_place.iter_mut().flat_map(|noted| noted.drain(..))
     }
 
     /// From now on data is placed in a zero-copy ring of `lap_bytes`, a multiple of 4096, while it

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use proto::iscsi::Chap;
+
 use crate::config::{Export, ServeConfig};
 use crate::protocol::Protocol;
 use crate::server::ServeError;
@@ -20,6 +22,10 @@ pub struct HostLists {
     pub iscsi: BTreeMap<String, Vec<Network>>,
     /// Addresses of clients over NBD, by iSCSI target.
     pub nbd: BTreeMap<String, Vec<Network>>,
+    /// Secrets that initiators have to prove, by iSCSI target.
+    pub chap: BTreeMap<String, Chap>,
+    /// Secrets that a discovery session has to prove.
+    pub discovery_chap: Option<Chap>,
 }
 
 /// Addresses with a common prefix.
@@ -35,38 +41,42 @@ const MAPPED_BITS: u32 = 96;
 impl HostLists {
     /// Refuses lists for volumes that are not served by their protocol.
     pub(crate) fn check(&self, config: &ServeConfig) -> Result<(), ServeError> {
-        let of_address = [
-            (&self.iscsi, Protocol::Iscsi, &config.iscsi),
-            (&self.nbd, Protocol::Nbd, &config.nbd),
+        let by_target = [
+            (self.iscsi.keys().collect::<Vec<_>>(), Protocol::Iscsi, &config.iscsi),
+            (self.chap.keys().collect(), Protocol::Iscsi, &config.iscsi),
+            (self.nbd.keys().collect(), Protocol::Nbd, &config.nbd),
         ];
-        for (lists, protocol, portals) in of_address {
+        for (targets, protocol, portals) in by_target {
             let is_served = |target: &&String| {
                 !portals.is_empty() && config.exports.iter().any(|one| one.target == **target)
             };
-            if let Some(target) = lists.keys().find(|target| !is_served(target)) {
+            if let Some(target) = targets.into_iter().find(|target| !is_served(target)) {
                 return Err(ServeError::HostsOfNothing(target.clone(), protocol));
             }
         }
         Ok(())
     }
 
-    /// Whether any list names a volume.
+    /// Whether any list names a volume, or secrets are demanded for it.
     pub fn restrict(&self, export: &Export) -> bool {
         self.nvme.contains_key(&export.subsystem)
             || self.iscsi.contains_key(&export.target)
+            || self.chap.contains_key(&export.target)
             || self.nbd.contains_key(&export.target)
     }
 
     /// Whether all lists are empty.
     pub(crate) fn are_none(&self) -> bool {
-        self.nvme.is_empty() && self.iscsi.is_empty() && self.nbd.is_empty()
+        self.nvme.is_empty() && self.iscsi.is_empty() && self.nbd.is_empty() && self.chap.is_empty()
     }
 
-    /// Whether a protocol has a list for a volume.
+    /// Whether a protocol has a list or secrets for a volume.
     pub fn has(&self, protocol: Protocol, export: &Export) -> bool {
         match protocol {
             Protocol::NvmeTcp => self.nvme.contains_key(&export.subsystem),
-            Protocol::Iscsi => self.iscsi.contains_key(&export.target),
+            Protocol::Iscsi => {
+                self.iscsi.contains_key(&export.target) || self.chap.contains_key(&export.target)
+            }
             Protocol::Nbd => self.nbd.contains_key(&export.target),
         }
     }
@@ -81,6 +91,8 @@ impl HostLists {
         };
         match list {
             Some(list) => list.iter().any(|network| network.holds(peer)),
+            // The login demands the secrets.
+            None if protocol == Protocol::Iscsi && self.has(protocol, export) => true,
             None => !self.restrict(export),
         }
     }

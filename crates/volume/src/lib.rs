@@ -4,6 +4,7 @@
 pub mod array;
 mod aside;
 mod call;
+mod chap;
 pub mod delay;
 mod dial;
 mod events;
@@ -36,6 +37,7 @@ use block::{Allocation, Backing, Extents, Geometry, Lane, Memory, Nanos, print_s
 use os::Core;
 use os::cgroup::MemoryRoom;
 
+pub use crate::chap::read_chap;
 pub use crate::dial::{discover_iscsi, discover_nvme};
 pub use crate::fault::try_schedule;
 pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
@@ -317,6 +319,9 @@ pub enum OpenError {
         /// Error of the system.
         error: io::Error,
     },
+    /// A file of secrets cannot be used.
+    #[error("{0}")]
+    Secret(String),
     /// The file holds data that the job would overwrite.
     #[error(
         "{path} holds data: give --destroy to overwrite it",

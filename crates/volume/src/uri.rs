@@ -164,6 +164,8 @@ pub struct Session {
     pub grace_seconds: Option<u32>,
     /// `initiator=NAME`: the initiator name or host NQN to use instead of our own.
     pub initiator: Option<String>,
+    /// `chap=FILE`: secrets of CHAP, for iSCSI.
+    pub chap: Option<PathBuf>,
 }
 
 /// Time for which changes of a lost connection are in doubt: the timeout of the kernel's SCSI layer
@@ -197,6 +199,7 @@ impl Session {
             seconds("io_timeout", self.io_timeout_seconds),
             seconds("grace", self.grace_seconds),
             self.initiator.as_ref().map(|name| format!("initiator={name}")),
+            self.chap.as_ref().map(|path| format!("chap={}", path.display())),
         ];
         options.into_iter().flatten()
     }

@@ -2,12 +2,14 @@
 
 use crate::scsi::{Unit, decode_lun};
 
+use super::chap::Chap;
 use super::name::{NameError, check_name};
 
 /// All targets of a portal, with valid, distinct names. Shared by its connections.
 #[derive(Debug)]
 pub struct Directory {
     targets: Vec<TargetEntry>,
+    discovery_chap: Option<Chap>,
 }
 
 /// One target.
@@ -19,6 +21,8 @@ pub struct TargetEntry {
     pub units: Vec<Option<Unit>>,
     /// TargetAlias, sent at login. May be empty; at most 255 bytes.
     pub alias: String,
+    /// Secrets that a login has to prove; `None`: anybody may log in.
+    pub chap: Option<Chap>,
 }
 
 /// Why a directory is invalid.
@@ -55,7 +59,19 @@ impl Directory {
             return Err(DirectoryError::Duplicate(twice[0].to_owned()));
         }
         targets.iter().try_for_each(check)?;
-        Ok(Directory { targets })
+        Ok(Directory { targets, discovery_chap: None })
+    }
+
+    /// Demands CHAP of discovery sessions, too.
+    #[must_use]
+    pub fn with_discovery_chap(mut self, chap: Option<Chap>) -> Directory {
+        self.discovery_chap = chap;
+        self
+    }
+
+    /// Secrets that a discovery session has to prove.
+    pub fn discovery_chap(&self) -> Option<&Chap> {
+        self.discovery_chap.as_ref()
     }
 
     /// The targets.
@@ -93,7 +109,7 @@ mod test {
     use super::*;
 
     fn target(name: &str) -> TargetEntry {
-        TargetEntry { name: name.to_owned(), units: Vec::new(), alias: String::new() }
+        TargetEntry { name: name.to_owned(), units: Vec::new(), alias: String::new(), chap: None }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use block::Nanos;
 use crate::flow::{DataEnd, later};
 use crate::{Ending, Endpoint, Outbox, Violation};
 
+use super::chap::Proof;
 use super::frame::{Frame, Next};
 use super::initiator::login::{Login, Step, new_isid, refused};
 use super::params::Params;
@@ -68,6 +69,15 @@ impl Discovery {
             command_number: 1,
             status: 0,
         }
+    }
+
+    /// Proves that we know a secret.
+    #[must_use]
+    pub fn proving(mut self, proof: Option<Proof>) -> Discovery {
+        if let Stage::Idle(login) = self.stage {
+            self.stage = Stage::Idle(Box::new(login.proving(proof)));
+        }
+        self
     }
 
     /// The list, once complete: names of targets with their addresses, such as `192.0.2.1:3260,1`.

@@ -5,6 +5,7 @@
 //! of one remote logical unit; [`Discovery`] lists a portal's targets. The owner of the socket
 //! drives all three.
 
+mod chap;
 mod directory;
 mod discovery;
 mod frame;
@@ -16,6 +17,7 @@ pub mod pdu;
 mod target;
 mod text;
 
+pub use chap::{Chap, Proof};
 pub use directory::{Directory, DirectoryError, TargetEntry};
 pub use discovery::Discovery;
 pub use initiator::{InitiatorConfig, IscsiInitiator, new_isid};

@@ -1,5 +1,7 @@
 //! The key=value pairs of login and text PDUs.
 
+use super::chap::LARGE_MAX_BYTES;
+
 /// Why a text is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextError {
@@ -38,7 +40,8 @@ fn pair(bytes: &[u8]) -> Result<(&str, &str), TextError> {
     if key.is_empty() || key.len() > KEY_MAX_BYTES || !key.iter().all(allowed) {
         return Err(TextError::Key);
     }
-    if value.len() > VALUE_MAX_BYTES {
+    let max = if key.starts_with(b"CHAP_") { LARGE_MAX_BYTES } else { VALUE_MAX_BYTES };
+    if value.len() > max {
         return Err(TextError::Value);
     }
     let key = std::str::from_utf8(key).expect("checked to be ASCII");

@@ -184,7 +184,7 @@ fn command_numbers_outside_of_the_window_are_passed_over() {
         raw.number = number;
         raw.command(1, cdb::test_unit_ready(), Way::None, 0, &[]);
         assert!(raw.answers().is_empty(), "{number}");
-        // Their data is passed over as well.
+        // The data of these commands is skipped, too.
         raw.number = number;
         raw.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
         assert!(raw.answers().is_empty());

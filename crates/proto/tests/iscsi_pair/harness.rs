@@ -7,7 +7,7 @@ use block::{
     Buf, Cause, Chain, Done, Extents, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool, Tag,
 };
 use proto::iscsi::{
-    Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, TargetConfig, TargetEntry,
+    Chap, Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, Proof, TargetConfig, TargetEntry,
 };
 use proto::scsi::{Identity, Unit};
 use proto::{
@@ -51,6 +51,9 @@ pub struct Setup {
     pub connection: u32,
     pub instance: Instance,
     pub extents: Option<Arc<dyn Extents>>,
+    /// Secrets that the target demands, and those of the initiator.
+    pub chap: Option<Chap>,
+    pub proof: Option<Proof>,
     /// Small and large buffers of the target.
     pub pool: [usize; 2],
 }
@@ -70,6 +73,8 @@ impl Default for Setup {
             connection: 7,
             instance: Instances::new(1).unit(),
             extents: None,
+            chap: None,
+            proof: None,
             pool: [256, 64],
         }
     }
@@ -92,9 +97,11 @@ impl Setup {
             name: name.to_owned(),
             units,
             alias: "a disk for tests".to_owned(),
+            chap: self.chap.clone(),
         };
         let disk = entry(TARGET, vec![None, unit(), unit()]);
-        Arc::new(Directory::new(vec![entry(OTHER_TARGET, vec![]), disk]).unwrap())
+        let directory = Directory::new(vec![entry(OTHER_TARGET, vec![]), disk]).unwrap();
+        Arc::new(directory.with_discovery_chap(self.chap.clone()))
     }
 
     pub fn target(&self, disk: &Memory) -> IscsiTarget {
@@ -109,6 +116,7 @@ impl Setup {
             data_digest: self.data_digest,
             max_outstanding: self.max_outstanding,
             io_timeout: self.io_timeout,
+            proof: self.proof.clone(),
             ..InitiatorConfig::new(INITIATOR, TARGET, 1)
         };
         IscsiInitiator::new(config, Nanos(0))

@@ -244,7 +244,7 @@ fn faults_come_back_as_faults() {
             // A unit without a cache may not support flushes.
             let expect = match (op, fault) {
                 (Op::Flush, Fault::Unsupported) => Ok(()),
-                // Nobody is to try it again.
+                // No retry is allowed.
                 (Op::Flush, Fault::Disconnected) => Err(Fault::Medium),
                 _ => Err(expect),
             };

@@ -2,6 +2,7 @@
 
 mod allocation;
 mod bugs;
+mod chap;
 mod comeback;
 mod command;
 mod control;

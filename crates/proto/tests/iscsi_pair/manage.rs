@@ -237,11 +237,11 @@ fn a_login_of_the_same_name_ends_the_older_session() {
         came.clone()
     };
     let isid = [0x80, 1, 2, 3, 4, 5];
-    // There were no other connections, and one of another name does not matter.
+    // No other connection existed, and a connection of another name does not matter.
     assert!(old.served.end.take_notices().is_empty());
     old.notice(&came(INITIATOR, [0x80, 1, 2, 3, 4, 6]));
     assert!(!old.served.end.finished());
-    // Its commands end without a status, and later ones are not executed.
+    // The session's commands end without a status, and later ones are not executed.
     let write = old.command(1, cdb::write10(0, 1, false), Way::Write, 512, &[1; 512]);
     let read = old.command(1, cdb::read10(0, 8), Way::Read, 4096, &[]);
     // Names are compared without regard to case.

@@ -151,7 +151,7 @@ fn connect_is_refused_with_the_field_to_blame() {
     assert_eq!(refused(&mut raw, property_get(1, 0, 1), &[]).0, Status::SEQUENCE_ERROR);
     assert_eq!(refused(&mut raw, connect(0, 31), &good[..1023]).0, Status::SGL_LENGTH_INVALID);
     assert_eq!(refused(&mut raw, connect(0, 31), &[]).0, Status::SGL_LENGTH_INVALID);
-    // And after all that it still can be had.
+    // The controller is still available afterwards.
     assert!(raw.ask(connect(0, 31), &good).status().is_success());
     assert_eq!(raw.ask(connect(0, 31), &good).status(), Status::SEQUENCE_ERROR);
 }

@@ -145,7 +145,7 @@ fn faults_come_back_as_themselves() {
             }
         }
         assert_eq!(joined.run(Op::WriteZeroes, 0, 4096, None).result, Err(fault));
-        // Nobody is to try a flush again.
+        // No retry of a flush is allowed.
         let flush = if fault == Fault::Disconnected { Fault::Medium } else { fault };
         assert_eq!(joined.run(Op::Flush, 0, 0, None).result, Err(flush));
         joined.check_pool();

@@ -56,7 +56,7 @@ pub(super) struct Outcome {
     pub(super) good: u32,
     /// Legs on which an I/O failed.
     pub(super) bad: u32,
-    /// Their buffers, in order of completion.
+    /// Buffers of these I/Os, in order of completion.
     pub(super) bufs: Vec<(usize, Buf)>,
 }
 

@@ -1,16 +1,18 @@
 //! iSCSI.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{Allocation, Nanos};
-use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator, new_isid};
+use proto::iscsi::{Discovery, InitiatorConfig, IscsiInitiator, Proof, new_isid};
 use proto::{Initiator, Outbox, Phase};
 
 use super::allocation::{Asking, LOGIN};
 use super::keeper::Errand;
 use super::{Dial, Learned, Place, learn};
 use crate::uri::{IscsiUri, Uri};
-use crate::{OpenError, Session};
+use crate::{OpenError, Session, read_chap};
 
 /// Our default name, for targets that log or allow initiators by name.
 const INITIATOR_NAME: &str = "iqn.2026-11.io.drumfire:initiator";
@@ -20,15 +22,34 @@ impl IscsiUri {
         self.session.initiator.as_deref().unwrap_or(INITIATOR_NAME)
     }
 
-    fn config(&self) -> InitiatorConfig {
-        InitiatorConfig {
+    /// Settings of a session. The secrets are read anew, so that they can be changed.
+    fn config(&self, only_md5: &Arc<AtomicBool>) -> Result<InitiatorConfig, String> {
+        Ok(InitiatorConfig {
+            proof: proof(self.session.chap.as_deref(), only_md5)?,
             header_digest: self.session.header_digest,
             data_digest: self.session.data_digest,
             max_outstanding: 1024,
             io_timeout: self.session.io_timeout(),
             ..InitiatorConfig::new(self.own_name(), &self.target, self.lun)
-        }
+        })
     }
+}
+
+/// Secrets of a file, if there is one.
+fn proof(path: Option<&Path>, only_md5: &Arc<AtomicBool>) -> Result<Option<Proof>, String> {
+    let of = |path| Ok(Proof { chap: read_chap(path)?, only_md5: Arc::clone(only_md5) });
+    path.map(of).transpose()
+}
+
+/// Asks again if the answer has made MD5 the only algorithm of CHAP.
+fn with_md5<T>(
+    only_md5: &AtomicBool,
+    ask: impl Fn() -> Result<T, OpenError>,
+) -> Result<T, OpenError> {
+    let before = only_md5.load(Ordering::Acquire);
+    let asked = ask();
+    let again = asked.is_err() && !before && only_md5.load(Ordering::Acquire);
+    if again { ask() } else { asked }
 }
 
 /// A logical unit, and the names of our sessions with it. A session takes the ISID of one that has
@@ -38,6 +59,8 @@ impl IscsiUri {
 pub struct IscsiDial {
     uri: IscsiUri,
     free: Arc<Isids>,
+    /// Whether the target has refused other algorithms of CHAP than MD5.
+    only_md5: Arc<AtomicBool>,
 }
 
 /// ISIDs of sessions that have ended.
@@ -53,7 +76,7 @@ impl Isids {
 impl IscsiDial {
     /// Dials a unit without earlier sessions.
     pub fn new(uri: IscsiUri) -> IscsiDial {
-        IscsiDial { uri, free: Arc::default() }
+        IscsiDial { uri, free: Arc::default(), only_md5: Arc::default() }
     }
 }
 
@@ -85,13 +108,17 @@ impl Dial for IscsiDial {
     type Place = Isid;
 
     fn learn(&self) -> Result<Learned, OpenError> {
-        let begin = |now| IscsiInitiator::new(self.uri.config(), now);
-        let (learned, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
-        Ok(learned)
+        with_md5(&self.only_md5, || {
+            let config = self.uri.config(&self.only_md5).map_err(OpenError::Secret)?;
+            let begin = |now| IscsiInitiator::new(config, now);
+            let (learned, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
+            Ok(learned)
+        })
     }
 
     fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
-        let config = InitiatorConfig { login_timeout: LOGIN, ..self.uri.config() };
+        let config = self.uri.config(&self.only_md5).map_err(OpenError::Secret)?;
+        let config = InitiatorConfig { login_timeout: LOGIN, ..config };
         let begin = |now| Asking::new(IscsiInitiator::new(config, now), ranges);
         let (told, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
         Ok(told)
@@ -105,8 +132,9 @@ impl Dial for IscsiDial {
         };
         let isid = isid.unwrap_or_else(|| new_isid(now));
         let fence = Some(number(isid)) == wanted;
-        let config = InitiatorConfig { isid: Some(isid), fence, ..self.uri.config() };
         let place = Isid { isid, free: Arc::clone(&self.free) };
+        let config = self.uri.config(&self.only_md5)?;
+        let config = InitiatorConfig { isid: Some(isid), fence, ..config };
         Ok((IscsiInitiator::new(config, now), place))
     }
 
@@ -176,9 +204,17 @@ impl Errand for Discovery {
     }
 }
 
-/// Asks the portal at `address` for its targets: names with their addresses.
-pub fn discover_iscsi(address: &str) -> Result<Vec<(String, Vec<String>)>, OpenError> {
-    let begin = |now| Discovery::new(INITIATOR_NAME, now);
-    let (targets, _leaves) = learn(address, || address.to_owned(), begin)?;
-    Ok(targets)
+/// Asks the portal at `address` for its targets: names with their addresses. `chap` is a file with
+/// secrets that the portal may demand.
+pub fn discover_iscsi(
+    address: &str,
+    chap: Option<&Path>,
+) -> Result<Vec<(String, Vec<String>)>, OpenError> {
+    let only_md5 = Arc::default();
+    with_md5(&only_md5, || {
+        let proof = proof(chap, &only_md5).map_err(OpenError::Secret)?;
+        let begin = |now| Discovery::new(INITIATOR_NAME, now).proving(proof);
+        let (targets, _leaves) = learn(address, || address.to_owned(), begin)?;
+        Ok(targets)
+    })
 }

@@ -359,7 +359,7 @@ impl<R: Rules> Lane for MirrorLane<R> {
         if !self.ready.is_empty() || !self.blocked.is_empty() || self.ways.iter().any(waits) {
             return Some(Nanos(0));
         }
-        // These wait for work of the keeper's thread.
+        // I/Os that wait for work of the keeper's thread.
         let waits = !self.marking.is_empty() || !self.held.is_empty() || !self.unsettled.is_empty();
         let look = waits.then_some(self.now + LOOK);
         let hung = (!self.tasks.is_empty()).then_some(self.look_at);

@@ -1,5 +1,7 @@
 //! Parses URIs of volumes.
 
+use std::path::PathBuf;
+
 use block::{hint, nearest, parse_size};
 
 use crate::call::Call;
@@ -236,6 +238,9 @@ fn parse_iscsi(rest: &str) -> Result<Uri, String> {
     proto::iscsi::check_name(far.name).map_err(|error| format!("target name: {error}"))?;
     let lun =
         far.number.parse().ok().filter(|lun| *lun < 16384).ok_or("a LUN is from 0 to 16383")?;
+    if far.session.chap.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        return Err("chap= needs a file with secrets".to_owned());
+    }
     if let Some(name) = &far.session.initiator {
         proto::iscsi::check_name(name).map_err(|error| format!("initiator= {name}: {error}"))?;
     }
@@ -252,6 +257,9 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
     proto::nvme::check_peer_nqn(far.name).map_err(|error| format!("subsystem name: {error}"))?;
     let nsid = far.number.parse().ok().filter(|nsid| (1..u32::MAX).contains(nsid));
     let nsid = nsid.ok_or("a namespace ID is at least 1")?;
+    if far.session.chap.is_some() {
+        return Err("chap= is for iscsi:// only".to_owned());
+    }
     // Targets accept any host name, so users may have chosen any.
     let odd =
         |name: &str| name.len() > proto::nvme::NQN_MAX_BYTES || name.contains(char::is_control);
@@ -313,6 +321,7 @@ impl<'a> Far<'a> {
             io_timeout_seconds: options.seconds("io_timeout")?,
             grace_seconds: options.seconds_from(0, "grace")?,
             initiator: options.take("initiator").map(str::to_owned),
+            chap: options.take("chap").map(PathBuf::from),
         };
         options.end()?;
         let address = with_port(host, port)?;

@@ -178,7 +178,7 @@ impl IscsiInitiator {
     pub(super) fn log_out(&mut self, out: &mut Outbox) {
         match self.stage {
             Stage::Closing | Stage::Closed => {}
-            // There is no session yet.
+            // No session exists yet.
             Stage::Idle(_) | Stage::Login(_) => self.stage = Stage::Closed,
             Stage::Opening(_) | Stage::Ready | Stage::Draining => {
                 self.stage = Stage::Closing;

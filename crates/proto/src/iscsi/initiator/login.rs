@@ -6,6 +6,7 @@ use block::{Nanos, Pool};
 
 use crate::Ending;
 
+use super::super::chap::{Keys, Proof, Prover};
 use super::super::negotiate::{Key, Values};
 use super::super::params::Params;
 use super::super::pdu::{LoginRequest, LoginResponse};
@@ -26,6 +27,10 @@ pub(in crate::iscsi) struct Login {
     moved_to: Option<String>,
     wishes: Values,
     values: Values,
+    /// Our proof, if we have secrets, with the keys of the response in progress.
+    prover: Option<Prover>,
+    method: Option<String>,
+    chap: Keys,
 }
 
 /// The next step after a response.
@@ -101,7 +106,16 @@ impl Login {
             moved_to: None,
             wishes,
             values: Values::default(),
+            prover: None,
+            method: None,
+            chap: Keys::default(),
         }
+    }
+
+    /// Proves that we know a secret.
+    pub(in crate::iscsi) fn proving(mut self, proof: Option<Proof>) -> Login {
+        self.prover = proof.map(Prover::new);
+        self
     }
 
     /// The first request with its text.
@@ -115,17 +129,20 @@ impl Login {
             }
             None => put(&mut text, "SessionType", "Discovery"),
         }
-        put(&mut text, "AuthMethod", "None");
+        put(&mut text, "AuthMethod", if self.prover.is_some() { "CHAP" } else { "None" });
         (self.request(&text), text)
     }
 
     fn request(&mut self, text: &[u8]) -> LoginRequest {
         self.requests += 1;
         let next_stage = if self.stage == SECURITY { OPERATIONAL } else { FULL_FEATURE };
+        //= RFC 7143 §12.1.3: the last keys of CHAP ask for the next stage, earlier ones do not.
+        let transit =
+            self.stage != SECURITY || self.prover.as_ref().is_none_or(Prover::has_answered);
         LoginRequest {
-            transit: true,
+            transit,
             stage: self.stage,
-            next_stage,
+            next_stage: if transit { next_stage } else { 0 },
             data_len: text.len() as u32,
             isid: self.isid,
             task_tag: LOGIN_TAG,
@@ -156,11 +173,15 @@ impl Login {
             return Err(self.explain(response.status, &text));
         }
         self.read(&text)?;
+        self.prove()?;
         if response.transit {
             //= RFC 7143 §11.13: a target moves on to the requested stage only.
             let asked = if self.stage == SECURITY { OPERATIONAL } else { FULL_FEATURE };
             if response.stage != self.stage || response.next_stage != asked {
                 return Err(refused("the target moves to another login stage than requested"));
+            }
+            if self.prover.as_ref().is_some_and(|prover| !prover.is_done()) {
+                return Err(refused("the target ends the authentication before its end"));
             }
             self.stage = asked;
         }
@@ -173,6 +194,16 @@ impl Login {
             self.offer(&mut text);
         }
         Ok(Step::Request(self.request(&text), text))
+    }
+
+    /// Handles the keys of authentication.
+    fn prove(&mut self) -> Result<(), Ending> {
+        let (method, keys) = (self.method.take(), std::mem::take(&mut self.chap));
+        let Some(prover) = &mut self.prover else { return Ok(()) };
+        if self.stage == SECURITY {
+            prover.step(method.as_deref(), &keys, &mut self.reply).map_err(Ending::Refused)?;
+        }
+        Ok(())
     }
 
     fn offer(&self, text: &mut Vec<u8>) {
@@ -190,14 +221,16 @@ impl Login {
                 continue;
             }
             match key {
-                "AuthMethod" if value != "None" => {
+                "AuthMethod" if self.prover.is_none() && value != "None" => {
                     let text = format!(
-                        "the target demands authentication by {value}, which is not supported: \
-                         allow this initiator without, or by its name"
+                        "the target demands authentication by {value}: give its secrets by \
+                         chap=FILE"
                     );
                     return Err(Ending::Refused(text));
                 }
-                "AuthMethod" | "TargetAlias" | "TargetPortalGroupTag" => {}
+                "AuthMethod" => self.method = Some(value.to_owned()),
+                _ if self.prover.is_some() && self.chap.store(key, value) => {}
+                "TargetAlias" | "TargetPortalGroupTag" => {}
                 "TargetAddress" => self.moved_to = Some(value.to_owned()),
                 //= RFC 7143 §6.2: an unknown key is answered with NotUnderstood, an answer is not.
                 _ if matches!(value, "NotUnderstood" | "Reject" | "Irrelevant") => {}
@@ -230,6 +263,15 @@ impl Login {
         Err(Ending::Refused(text))
     }
 
+    /// The reason of a failed authentication.
+    fn explain_authentication(&self) -> String {
+        let name = self.target_name.as_deref().unwrap_or("the portal");
+        match &self.prover {
+            None => format!("{name} demands authentication: give its secrets by chap=FILE"),
+            Some(prover) => prover.refused(name),
+        }
+    }
+
     /// The reason of a login status, with the remedy.
     //= RFC 7143 §11.13.5: login response status codes.
     fn explain(&mut self, status: u16, text: &[u8]) -> Ending {
@@ -239,7 +281,11 @@ impl Login {
         let moved = self.moved_to.as_deref().unwrap_or("another address");
         let words = match status {
             0x0101 | 0x0102 => format!("{name} has moved to {moved}: connect to that address"),
-            0x0201 => format!("{name} demands authentication: allow this initiator without it"),
+            // A target that numbers its algorithms differently calls our keys invalid.
+            0x0200 if self.prover.as_ref().is_some_and(Prover::has_listed) => {
+                self.explain_authentication()
+            }
+            0x0201 => self.explain_authentication(),
             0x0202 => format!(
                 "{name} does not allow initiator {}: add it to the target's access list",
                 self.initiator_name

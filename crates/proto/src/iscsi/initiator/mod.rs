@@ -24,6 +24,7 @@ use crate::flow::{DataEnd, IoTable, PingTimeout, Stamps};
 use crate::scsi::encode_lun;
 use crate::{Ending, Endpoint, Fence, Initiator, Outbox, Phase, Violation};
 
+use super::chap::Proof;
 use super::frame::{Frame, Next};
 use super::params::Params;
 use super::pdu::{Header, Numbers, opcode, opcode_of};
@@ -64,6 +65,8 @@ pub struct InitiatorConfig {
     /// Whether an earlier session has unanswered commands: before the session is ready, ensure that
     /// the target executes none of them any more, as far as the target can tell.
     pub fence: bool,
+    /// Secrets by which we prove ourselves, and the target has to.
+    pub proof: Option<Proof>,
 }
 
 impl InitiatorConfig {
@@ -83,6 +86,7 @@ impl InitiatorConfig {
             io_timeout: crate::IO_TIMEOUT,
             isid: None,
             fence: false,
+            proof: None,
         }
     }
 }
@@ -175,7 +179,8 @@ impl IscsiInitiator {
     pub fn new(config: InitiatorConfig, now: Nanos) -> IscsiInitiator {
         let digests = [config.header_digest, config.data_digest];
         let isid = config.isid.unwrap_or_else(|| new_isid(now));
-        let login = Login::new(&config.initiator_name, Some(&config.target_name), digests, isid);
+        let login = Login::new(&config.initiator_name, Some(&config.target_name), digests, isid)
+            .proving(config.proof.clone());
         let ios = IoTable::new(config.max_outstanding.clamp(1, 4096), config.io_timeout, now);
         IscsiInitiator {
             lun: encode_lun(config.lun),

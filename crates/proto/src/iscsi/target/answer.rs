@@ -87,6 +87,11 @@ impl IscsiTarget {
         out: &mut Outbox,
     ) {
         let len = flow.len;
+        if out.counts_in_place()
+            && let Some(unit) = self.unit(lun)
+        {
+            out.note_in_place(unit.id, Op::Read, len);
+        }
         self.send_data(&mut flow, Source::Unit(lun, offset), len, out);
     }
 

@@ -1,6 +1,6 @@
 //! Data-Out: checks, placement, and the R2Ts that solicit more.
 
-use block::Landing;
+use block::{Landing, Op};
 
 use crate::scsi::Sense;
 use crate::{Ending, Outbox};
@@ -74,6 +74,7 @@ impl IscsiTarget {
         let write = &mut self.tasks[slot];
         write.received = write.flow.len;
         let (lun, offset) = (write.lun, write.data.offset);
+        out.note_in_place(write.data.unit, Op::Write, write.flow.len);
         if let Some(memory) = self.memory(lun) {
             landing.push(memory, offset, data);
         }

@@ -7,6 +7,7 @@ use block::{Nanos, Pool};
 
 use crate::{Ending, Outbox, Violation};
 
+use super::super::chap::{Keys, Verifier, Wrong};
 use super::super::directory::Directory;
 use super::super::name::NAME_MAX_BYTES;
 use super::super::negotiate::{Key, Values};
@@ -62,6 +63,13 @@ pub(super) struct Login {
     /// The parties are known and accepted.
     identified: Option<usize>,
     declared: bool,
+    /// AuthMethod and the keys of CHAP of the text in progress.
+    methods: Option<String>,
+    chap: Keys,
+    /// Progress of the initiator's proof, if the target demands one.
+    verifier: Verifier,
+    /// Whether nothing has to be proved any more.
+    proven: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +115,10 @@ impl Login {
             discovery: false,
             identified: None,
             declared: false,
+            methods: None,
+            chap: Keys::default(),
+            verifier: Verifier::default(),
+            proven: false,
         }
     }
 
@@ -138,6 +150,7 @@ impl Login {
         self.read(&text, &mut answer)?;
         let first = self.identified.is_none();
         self.identify(directory)?;
+        self.authenticate(directory, request.transit, &mut answer)?;
         if first && !self.discovery {
             //= RFC 7143 §13.9: TargetPortalGroupTag goes with the first answer to a TargetName.
             put(&mut answer, "TargetPortalGroupTag", "1");
@@ -150,10 +163,12 @@ impl Login {
             self.declared = true;
             self.wishes.offer(Key::MaxRecvDataSegmentLength, &mut answer);
         }
-        if request.transit {
+        // The answer to a challenge is awaited in this stage.
+        let transit = request.transit && self.proven;
+        if transit {
             self.stage = request.next_stage;
         }
-        Ok(Answer { transit: request.transit, text: answer })
+        Ok(Answer { transit, text: answer })
     }
 
     /// Checks the fields of a header.
@@ -247,13 +262,9 @@ impl Login {
                 };
             }
             "InitiatorAlias" => {}
-            "AuthMethod" => {
-                //= RFC 7143 §12.1: an initiator that insists on another method is refused.
-                if !value.split(',').any(|method| method == "None") {
-                    return Err(status::AUTHENTICATION);
-                }
-                put(answer, key, "None");
-            }
+            // Answered once the target is known.
+            "AuthMethod" => self.methods = Some(value.to_owned()),
+            _ if self.chap.store(key, value) => {}
             //= RFC 7143 §13.23: the only way of reporting tasks that we have.
             "TaskReporting" if value.split(',').any(|way| way == "RFC3720") => {
                 put(answer, key, "RFC3720");
@@ -270,6 +281,41 @@ impl Login {
             //= RFC 7143 §6.2: an unknown key is answered with NotUnderstood.
             _ => put(answer, key, "NotUnderstood"),
         }
+        Ok(())
+    }
+
+    /// Demands what the target or the portal demands, and answers AuthMethod.
+    fn authenticate(
+        &mut self,
+        directory: &Directory,
+        onward: bool,
+        answer: &mut Vec<u8>,
+    ) -> Result<(), u16> {
+        let (methods, keys) = (self.methods.take(), std::mem::take(&mut self.chap));
+        let door = match self.identified {
+            Some(target) if !self.discovery => directory.targets()[target].chap.as_ref(),
+            _ => directory.discovery_chap(),
+        };
+        let Some(chap) = door else {
+            //= RFC 7143 §12.1: an initiator that insists on another method is refused.
+            if methods.as_ref().is_some_and(|all| !all.split(',').any(|method| method == "None")) {
+                return Err(status::AUTHENTICATION);
+            }
+            methods.iter().for_each(|_| put(answer, "AuthMethod", "None"));
+            keys.names().for_each(|key| put(answer, key, "NotUnderstood"));
+            self.proven = true;
+            return Ok(());
+        };
+        //= RFC 7143 §6.3: a login without the security stage claims that nothing is demanded.
+        if self.stage != SECURITY && !self.proven {
+            return Err(status::AUTHENTICATION);
+        }
+        let step = self.verifier.step(chap, methods.as_deref(), &keys, onward, answer);
+        step.map_err(|wrong| match wrong {
+            Wrong::Proof => status::AUTHENTICATION,
+            Wrong::Keys => status::INITIATOR_ERROR,
+        })?;
+        self.proven = self.verifier.is_satisfied();
         Ok(())
     }
 

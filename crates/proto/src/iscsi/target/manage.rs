@@ -281,7 +281,7 @@ impl IscsiTarget {
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {
-                // There is still no buffer: the command stays at the front.
+                // No buffer is free yet: the command stays at the front.
                 self.backlog.starving.rotate_right(1);
                 return;
             }

@@ -164,6 +164,9 @@ impl NbdTarget {
             memory.write(held.offset + u64::from(held.came), part);
             held.came += part.len() as u32;
             held.asked = held.came;
+            if held.came == held.len {
+                out.note_in_place(export.id, Op::Write, held.len);
+            }
         } else {
             while !part.is_empty() {
                 self.collect(slot, &mut part, out);

@@ -41,6 +41,7 @@ impl NbdTarget {
             if is_full(out) || !has_room(len as usize, out) {
                 return self.starve(slot, out);
             }
+            out.note_in_place(export.id, Op::Read, len);
             if self.structured {
                 data_head(chunk::DONE, cookie, offset, len, out);
             } else {

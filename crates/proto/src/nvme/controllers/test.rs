@@ -117,7 +117,7 @@ fn resets_and_new_controllers_wait_for_what_is_left() {
     assert!(admin.has_leftovers() && waits(&a, "h"));
     drop(living);
     assert!(!admin.has_leftovers());
-    // And so is the end of a controller.
+    // The end of a controller is noticed, too.
     drop(other);
     assert!(waits(&a, "i"));
     drop(stranger);

@@ -50,6 +50,7 @@ impl NvmeTarget {
         let Some(memory) = self.subsystem.memory(place.namespace) else {
             return debug_assert!(false, "a place in memory has one");
         };
+        out.note_in_place(place.unit, Op::Read, place.len);
         let most = if digest { DIGESTED_MAX_BYTES } else { Pool::LARGE_BYTES as u32 };
         let mut at = 0;
         while at < place.len {

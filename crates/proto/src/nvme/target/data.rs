@@ -1,6 +1,6 @@
 //! Data of hosts: checks, placement, and the R2Ts that solicit more.
 
-use block::{Landing, Nanos, Pool};
+use block::{Landing, Nanos, Op, Pool};
 
 use crate::{Ending, Outbox};
 
@@ -74,6 +74,7 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) {
         let write = &mut self.slots[slot];
+        out.note_in_place(write.data.unit, Op::Write, write.data.len);
         if let Some(memory) = self.subsystem.memory(write.namespace) {
             landing.push(memory, write.data.offset, data);
         }

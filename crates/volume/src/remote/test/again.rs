@@ -40,7 +40,7 @@ fn serve_as(listener: TcpListener, fates: Vec<Fate>, instance: Option<Instance>)
         None => unit,
     };
     let (name, alias) = ("iqn.2026-11.x:a".to_owned(), String::new());
-    let entry = TargetEntry { name, units: vec![None, Some(unit)], alias };
+    let entry = TargetEntry { name, units: vec![None, Some(unit)], alias, chap: None };
     let directory = Arc::new(Directory::new(vec![entry]).unwrap());
     std::thread::spawn(move || {
         for fate in fates {

@@ -1,0 +1,53 @@
+//! Hosts that may use volumes, and the secrets that they prove.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ::serve::{Chap, Export, HostLists, Network};
+
+use super::{Config, Names};
+use crate::exit::UsageError;
+
+/// Lists and secrets of a file of settings. `chap`, a file on the command line, is for all volumes
+/// without secrets, and for discovery.
+pub fn of(file: &Config, chap: Option<&Path>, exports: &[Export]) -> Result<HostLists, UsageError> {
+    let by_name = file.nvme_hosts.iter();
+    let by_name = by_name.map(|(name, hosts)| (Names::of(name).subsystem, hosts.clone()));
+    let mut lists = HostLists {
+        nvme: by_name.collect(),
+        iscsi: networks("iscsi_hosts", &file.iscsi_hosts)?,
+        nbd: networks("nbd_hosts", &file.nbd_hosts)?,
+        chap: secrets(&file.iscsi_chap)?,
+        discovery_chap: file.discovery_chap.as_deref().map(secret).transpose()?,
+    };
+    if let Some(all) = chap.map(secret).transpose()? {
+        for export in exports {
+            lists.chap.entry(export.target.clone()).or_insert_with(|| all.clone());
+        }
+        lists.discovery_chap.get_or_insert(all);
+    }
+    Ok(lists)
+}
+
+/// Secrets of CHAP in a file.
+fn secret(path: &Path) -> Result<Chap, UsageError> {
+    volume::read_chap(path).map_err(UsageError)
+}
+
+/// Secrets of CHAP, by the names of iSCSI targets.
+fn secrets(files: &BTreeMap<String, PathBuf>) -> Result<BTreeMap<String, Chap>, UsageError> {
+    files.iter().map(|(name, path)| Ok((Names::of(name).target, secret(path)?))).collect()
+}
+
+/// Lists of addresses, by the names of iSCSI targets.
+fn networks(
+    word: &str,
+    lists: &BTreeMap<String, Vec<String>>,
+) -> Result<BTreeMap<String, Vec<Network>>, UsageError> {
+    let of = |(name, list): (&String, &Vec<String>)| {
+        let list = list.iter().map(|text| text.parse()).collect::<Result<_, String>>();
+        let list = list.map_err(|why| UsageError(format!("[{word}] {name}: {why}")))?;
+        Ok((Names::of(name).target, list))
+    };
+    lists.iter().map(of).collect()
+}

@@ -1,0 +1,8 @@
+//! Secrets of authentication, and challenges.
+
+mod chance;
+mod secret;
+
+pub use chance::Chance;
+pub(crate) use secret::same;
+pub use secret::{Credentials, Secret, SecretError};
