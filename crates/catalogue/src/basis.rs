@@ -1,4 +1,4 @@
-//! What a figure rests on: whether somebody else can look it up.
+//! The basis of a figure: whether somebody else can look it up.
 //!
 //! The kind of a figure says how its value came about; its basis, whether a document is at hand
 //! that says so. `--sourced` of the command line leaves out what no document says.
@@ -59,9 +59,10 @@ impl Catalogue {
         let recalled = |part: &Part| {
             part.figures.values().flatten().any(|figure| figure.basis == Basis::Recalled)
         };
-        for part in self.parts.values_mut().filter(|part| recalled(part)) {
+        let all_left_out = Arc::make_mut(&mut self.left_out);
+        for part in Arc::make_mut(&mut self.parts).values_mut().filter(|part| recalled(part)) {
             let part = Arc::make_mut(part);
-            let left_out = self.left_out.entry(part.id.clone()).or_default();
+            let left_out = all_left_out.entry(part.id.clone()).or_default();
             part.figures.retain(|quantity, figures| {
                 figures.retain(|figure| figure.basis != Basis::Recalled);
                 if figures.is_empty() {

@@ -41,16 +41,17 @@ pub use quantity::{QUANTITIES, Quantity, quantity_named};
 pub use read::CatalogueError;
 pub use stats::Kind;
 
-/// Parts and sources.
+/// Parts and sources. A copy shares its tables until one of both changes: searches copy the
+/// catalogue into hundreds of bills.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Catalogue {
     /// Parts by their ids.
-    pub parts: BTreeMap<String, Arc<Part>>,
+    pub parts: Arc<BTreeMap<String, Arc<Part>>>,
     /// Sources by their keys.
-    pub sources: BTreeMap<String, Source>,
+    pub sources: Arc<BTreeMap<String, Source>>,
     /// Quantities that were removed from parts, since no document has them.
     #[serde(skip)]
-    left_out: BTreeMap<String, BTreeSet<String>>,
+    left_out: Arc<BTreeMap<String, BTreeSet<String>>>,
     /// Whether figures that no document has were removed: nothing is assumed in their place.
     #[serde(skip)]
     sourced: bool,
@@ -123,20 +124,31 @@ impl Catalogue {
         prices::set(self, part, dollars)
     }
 
-    /// The part of this id or alias, whatever its case, or the drive of this name if the catalogue
-    /// has one capacity of it.
+    /// The part of this id or alias, whatever its case and what stands between its words, or the
+    /// drive of this name if the catalogue has one capacity of it.
     ///
     /// # Errors
     ///
     /// [`UnknownPart`], with the capacities of the drive, or with names that resemble it.
     pub fn part(&self, name: &str) -> Result<&Part, UnknownPart> {
-        let lower = name.trim().to_lowercase();
-        let same = |other: &String| other.to_lowercase() == lower;
+        let name = name.trim();
+        if let Some(part) = self.parts.get(name) {
+            return Ok(part);
+        }
+        let lower = name.to_lowercase();
+        // Without a copy of every name in lower case.
+        let same = |other: &String| match other.is_ascii() {
+            true => other.eq_ignore_ascii_case(&lower),
+            false => other.to_lowercase() == lower,
+        };
         let found = self.parts.values().find(|p| same(&p.id) || p.aliases.iter().any(same));
         if let Some(part) = found {
             return Ok(part);
         }
-        let capacities = self.capacities(&lower);
+        let mut capacities = self.capacities(&lower);
+        if capacities.is_empty() {
+            capacities = self.spelled_otherwise(&letters(&lower));
+        }
         if let [one] = capacities[..] {
             return Ok(one);
         }
@@ -157,6 +169,26 @@ impl Catalogue {
         found.into_iter().map(|(_, part)| part).collect()
     }
 
+    /// The parts whose id or alias has the same letters and digits, with any separators, or
+    /// else the drives of that name or full name without a capacity: `980pro`, `Samsung 980 PRO`.
+    fn spelled_otherwise(&self, sought: &str) -> Vec<&Part> {
+        let parts = || self.parts.values().map(|part| &**part);
+        let same = |part: &&Part| {
+            letters(&part.id) == sought || part.aliases.iter().any(|name| letters(name) == sought)
+        };
+        let found: Vec<&Part> = parts().filter(same).collect();
+        if sought.is_empty() || !found.is_empty() {
+            return found;
+        }
+        let drives = parts().filter(|part| part.class == Class::Drive);
+        let of_name = |part: &&Part| {
+            let id = part.id.rsplit_once('-').filter(|(_, end)| end.parse::<u64>().is_ok());
+            let full = part.name.split_once(',').map_or(&*part.name, |(name, _)| name);
+            id.is_some_and(|(id, _)| letters(id) == sought) || letters(full) == sought
+        };
+        drives.filter(of_name).collect()
+    }
+
     /// Returns the ids of parts similar to a name, at most five.
     fn near(&self, lower: &str) -> Vec<String> {
         resembling(lower, self.parts.values().map(|part| &**part))
@@ -167,6 +199,11 @@ impl Catalogue {
         let drives = self.parts.values().filter(|part| part.class == Class::Drive);
         resembling(&name.trim().to_lowercase(), drives.map(|part| &**part))
     }
+}
+
+/// Returns the letters and digits of a name, in lower case.
+fn letters(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }
 
 /// Returns at most five ids similar to a lower-case name: first ids within two typing errors of the

@@ -30,10 +30,12 @@ impl Catalogue {
         let fresh = stream.min(drive.value("fresh_write_iops").unwrap_or(f64::INFINITY));
         let protected = first(drive, "plp");
         let shares = |same: bool| {
-            let parts = self
-                .drives(&drive.interface)
-                .filter(|part| !is_disk(part) && (!same || first(part, "plp") == protected));
-            sorted(parts.filter_map(share).collect())
+            // Few drives have a share, so the rest is compared after it.
+            let shares =
+                self.drives(&drive.interface).filter_map(|part| Some((part, share(part)?)));
+            let alike = shares
+                .filter(|(part, _)| !is_disk(part) && (!same || first(part, "plp") == protected));
+            sorted(alike.map(|(_, share)| share).collect())
         };
         let shares = match shares(true) {
             few if few.len() < LEAST => shares(false),
@@ -69,8 +71,9 @@ impl Catalogue {
         let all = |alike: &dyn Fn(&Part) -> bool| {
             let interface = if by_turns { "" } else { &drive.interface };
             let parts = self.drives(interface).filter(|part| part.id != drive.id);
-            let parts = parts.filter(|part| is_disk(part) == disk && alike(part));
-            sorted(parts.filter_map(|part| sure(part, quantity)).collect())
+            let known = parts.filter_map(|part| Some((part, sure(part, quantity)?)));
+            let known = known.filter(|(part, _)| is_disk(part) == disk && alike(part));
+            sorted(known.map(|(_, value)| value).collect())
         };
         let same = |part: &Part| if by_turns { turns(part) == turns(drive) } else { near(part) };
         let values = match all(&same) {

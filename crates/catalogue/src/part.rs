@@ -251,6 +251,8 @@ impl Part {
 
     /// Returns the value of a quantity, in base units; `None` if the part has none.
     pub fn value(&self, quantity: &str) -> Option<f64> {
-        self.known(quantity).map(|known| known.value)
+        let all = self.figures.get(quantity);
+        debug_assert!(all.is_some() || quantity_named(quantity).is_some(), "{quantity}");
+        all?.first().map(|figure| figure.value)
     }
 }

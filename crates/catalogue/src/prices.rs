@@ -255,8 +255,8 @@ impl Price {
         };
         let (title, url) = (source.clone(), String::new());
         let known = Source { title, date, url, weak: false, recalled: false };
-        to.sources.entry(source).or_insert(known);
-        if let Some(part) = to.parts.get_mut(&id) {
+        Arc::make_mut(&mut to.sources).entry(source).or_insert(known);
+        if let Some(part) = Arc::make_mut(&mut to.parts).get_mut(&id) {
             // The new price replaces all older ones.
             Arc::make_mut(part).figures.insert("price".to_owned(), vec![figure]);
         }

@@ -190,10 +190,11 @@ impl RawParts<'_> {
     /// [`CatalogueError`] with file, line and reason; the catalogue is unchanged then.
     pub fn add_to(mut self, to: &mut Catalogue) -> Result<(), CatalogueError> {
         let lines = Lines::of(self.text);
-        let mut sources = to.sources.clone();
+        let mut sources = Arc::clone(&to.sources);
         for (key, source) in std::mem::take(&mut self.sources) {
             let RawSource { title, date, url, weak, recalled } = source;
-            sources.insert(key, Source { title, date, url, weak, recalled });
+            let source = Source { title, date, url, weak, recalled };
+            Arc::make_mut(&mut sources).insert(key, source);
         }
         let mut parts: BTreeMap<String, Arc<Part>> = BTreeMap::new();
         for raw in std::mem::take(&mut self.parts) {
@@ -222,7 +223,9 @@ impl RawParts<'_> {
             Arc::make_mut(part).figures.entry(name).or_default().insert(0, figure);
         }
         to.sources = sources;
-        to.parts.extend(parts);
+        if !parts.is_empty() {
+            Arc::make_mut(&mut to.parts).extend(parts);
+        }
         Ok(())
     }
 

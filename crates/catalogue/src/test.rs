@@ -32,8 +32,18 @@ fn a_drive_is_found_without_its_capacity_if_there_is_one() {
     let error = catalogue.part("980-pro").unwrap_err();
     assert_eq!(error.capacities, ["980-pro-1000", "980-pro-2000"]);
     assert!(error.to_string().contains("choose a capacity, 980-pro-1000, 980-pro-2000"), "{error}");
-    assert!(catalogue.part("980-pro-").unwrap_err().capacities.is_empty());
-    assert!(catalogue.part("").unwrap_err().capacities.is_empty());
+    for spelled in ["980pro", "980 PRO", "Samsung 980 PRO", "980-pro-"] {
+        let error = catalogue.part(spelled).unwrap_err();
+        assert_eq!(error.capacities, ["980-pro-1000", "980-pro-2000"], "{spelled}");
+    }
+    for (spelled, id) in
+        [("870evo", "870-evo-1000"), ("980pro1000", "980-pro-1000"), ("X25 M", "x25-m")]
+    {
+        assert_eq!(catalogue.part(spelled).unwrap().id, id);
+    }
+    for wrong in ["", "-", "980 pr"] {
+        assert!(catalogue.part(wrong).unwrap_err().capacities.is_empty(), "{wrong}");
+    }
 }
 
 #[test]
@@ -264,4 +274,26 @@ fn prints_values_as_people_read_them() {
     assert_eq!(show("price", 440.0), "$440");
     assert_eq!(show("clock", 3.2e9), "3.20 GHz");
     assert_eq!(show("symbol_rate", 5e9), "5 GT/s");
+}
+
+#[test]
+fn an_id_as_it_is_written_is_its_part_and_no_alias_of_another() {
+    let catalogue = Catalogue::shipped();
+    for part in catalogue.parts.values() {
+        assert_eq!(catalogue.part(&part.id).unwrap().id, part.id);
+        for alias in &part.aliases {
+            let other = catalogue.parts.get(alias.as_str());
+            assert!(other.is_none_or(|other| other.id == part.id), "{alias}");
+        }
+    }
+}
+
+#[test]
+fn a_copy_shares_its_parts_until_it_changes() {
+    let whole = Catalogue::shipped();
+    let mut copy = whole.clone();
+    assert!(Arc::ptr_eq(&whole.parts, &copy.parts));
+    copy.set_price("x25-m", 5.0).unwrap();
+    assert!(!Arc::ptr_eq(&whole.parts, &copy.parts));
+    assert_ne!(whole.parts["x25-m"].value("price"), Some(5.0));
 }

@@ -136,7 +136,7 @@ pub(crate) fn read_back(spec: &RunSpec, before: &Check, found: &[Recheck]) -> Op
         let mend = "drumfire run JOB --verify-only (lists the blocks that miscompare)";
         return Some(check(Verdict::Fail, words).mend(mend));
     }
-    // Whoever reads or writes without comparing leaves some of it open.
+    // A worker that reads or writes without comparing leaves a part open.
     let compares = |worker: &WorkerSpec| {
         worker.workload.verify.is_some_and(|verify| verify.sample_percent > 0.0)
     };

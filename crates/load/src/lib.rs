@@ -40,6 +40,6 @@ pub use crate::ledger::{Finding, FindingKind};
 pub use crate::recheck::{Asked, Recheck, judge_read_back, recheck};
 pub use crate::records::{Scribe, SharedScribe};
 pub use crate::run::{Prepared, TargetThreads};
-pub use crate::runner::{Engine, RunError, Runner, Shared};
+pub use crate::runner::{Engine, Gate, RunError, Runner, Shared};
 pub use crate::simulation::{Part, Simulation, Storage, tied};
 pub use crate::witness::inspect;

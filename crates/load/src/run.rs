@@ -32,9 +32,9 @@ impl Prepared {
 /// Threads of targets in this process.
 #[derive(Clone, Debug, Default)]
 pub struct TargetThreads {
-    /// Their CPUs.
+    /// CPUs of the threads.
     pub cores: Vec<usize>,
-    /// Their thread ids.
+    /// Ids of the threads.
     pub threads: Vec<i32>,
     /// Threads to be shared: workers on such a thread's CPU run on it.
     pub shared: Vec<SharedThread>,

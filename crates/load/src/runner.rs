@@ -54,14 +54,21 @@ pub struct Engine {
     pub scribe: Option<SharedScribe>,
     /// Records the cores' activity.
     pub recording: Option<Recording>,
-    /// Called once all lanes are open, before the first I/O of the job: lets several processes
-    /// start together.
-    pub gate: Option<fn()>,
+    /// Holds the run back once all lanes are open: lets several processes start together.
+    pub gate: Option<Arc<dyn Gate>>,
     /// Reads random places of the volumes before and after the run, to detect whether a cache
     /// served them (H25).
     pub cold_reads: bool,
     /// Makes the result one of several hosts'.
     pub shared: Option<Shared>,
+}
+
+/// Holds a run back until others are ready, too.
+pub trait Gate: std::fmt::Debug + Send + Sync {
+    /// Waits, called once all lanes are open and before the first I/O of the job, until others are
+    /// ready or `stop` is asked; `poll` handles keys. Returns the instant of the clock of the cores
+    /// at which the measured window is to begin, if one is planned.
+    fn wait(&self, stop: &Stop, poll: &mut dyn FnMut()) -> Option<Nanos>;
 }
 
 /// A run of which other hosts do a part.
@@ -82,7 +89,7 @@ pub enum RunError {
         /// Why.
         error: AccessError,
     },
-    /// There is no work.
+    /// The run has no work.
     #[error("{0}")]
     Nothing(&'static str),
     /// A lane or a core could not be opened.
@@ -116,7 +123,7 @@ impl Engine {
         let mut run = Run::new(&prepared, &crew, self.stop.clone());
         run.cold_reads = self.cold_reads;
         run.shared = self.shared;
-        let measured = run.go(&crew, desk.as_ref(), self.gate, live);
+        let measured = run.go(&crew, desk.as_ref(), self.gate.as_deref(), live);
         let patience = patience(&prepared);
         // After a request to end, a volume that hangs delays the end only for a short time.
         let waits = (if run.asked > 0 { patience.min(STOPPING) } else { patience }, run.asked);

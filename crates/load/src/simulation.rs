@@ -219,7 +219,7 @@ impl Run<'_> {
             self.collected.watch(live.wants_workers());
             self.collect()?;
             let t_s = self.now.since(begin).as_secs_f64();
-            let (second, latency_ns) = self.collected.end_second(t_s);
+            let (second, latencies) = self.collected.end_second(t_s);
             self.errors += second.errors;
             let snapshot = Snapshot {
                 t_s,
@@ -228,7 +228,8 @@ impl Run<'_> {
                 iops: second.iops,
                 flush_iops: second.flush_iops,
                 bytes_per_second: second.bytes_per_second,
-                latency_ns,
+                latency_ns: latencies.summary(),
+                buckets: None,
                 counts: self.collected.counts().clone(),
                 targets: self.collected.target_rates(),
                 workers: self.collected.worker_seconds(),

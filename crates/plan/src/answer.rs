@@ -12,7 +12,12 @@ use crate::predict::{Prediction, predict};
 use crate::surface::spread_of;
 use crate::system::{PlanError, Tweak};
 
-/// What a system will do.
+/// Number of draws of an answer for which nobody asks another number.
+pub const DRAWS: u32 = 200;
+/// Seed of these draws.
+pub const SEED: u64 = 1;
+
+/// The prediction of a system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Answer {
     /// I/Os per second: half of the published results of such systems were below.
@@ -46,7 +51,9 @@ impl Answer {
     ///
     /// As [`predict`].
     pub fn of(bill: &Bill, draws: u32, seed: u64) -> Result<Answer, PlanError> {
-        Answer::within(bill, predict(bill, &Tweak::default())?, spread_of(bill, draws, seed)?)
+        let found = predict(bill, &Tweak::default())?;
+        let spread = spread_of(bill, &found, draws, seed)?;
+        Answer::within(bill, found, spread)
     }
 
     /// The answer of a bill as if its figures were exact: the middle is that of [`Answer::of`], and
@@ -56,7 +63,30 @@ impl Answer {
     ///
     /// As [`predict`].
     pub fn of_exact(bill: &Bill) -> Result<Answer, PlanError> {
-        Answer::within(bill, predict(bill, &Tweak::default())?, (1.0, 1.0))
+        Answer::tweaked(bill, &Tweak::default())
+    }
+
+    /// The answer of [`Answer::of_exact`] with changes to the bill's figures.
+    ///
+    /// # Errors
+    ///
+    /// As [`predict`].
+    pub(crate) fn tweaked(bill: &Bill, tweak: &Tweak) -> Result<Answer, PlanError> {
+        Answer::within(bill, predict(bill, tweak)?, (1.0, 1.0))
+    }
+
+    /// The answer with the draws of [`Answer::of`], from one of the same bill without.
+    ///
+    /// # Errors
+    ///
+    /// As [`predict`].
+    pub(crate) fn drawn(
+        &self,
+        bill: &Bill,
+        (draws, seed): (u32, u64),
+    ) -> Result<Answer, PlanError> {
+        let spread = spread_of(bill, &self.uncorrected, draws, seed)?;
+        Answer::within(bill, self.uncorrected.clone(), spread)
     }
 
     fn within(bill: &Bill, found: Prediction, spread: (f64, f64)) -> Result<Answer, PlanError> {

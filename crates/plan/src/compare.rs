@@ -36,9 +36,9 @@ pub struct Alternative {
     pub bill: usize,
     /// Name of the bill.
     pub name: String,
-    /// What one system of it does.
+    /// The answer of one system.
     pub one: Answer,
-    /// What one costs.
+    /// The cost of one system.
     pub cost: Cost,
     /// Number of systems; `None` if no price is known.
     pub systems: Option<f64>,
@@ -63,7 +63,7 @@ pub struct Alternative {
 pub struct Totals {
     /// I/Os per second.
     pub iops: f64,
-    /// Their range; `None` where nobody published a result of such a system.
+    /// Range of the rate; `None` where nobody published a result of such a system.
     pub range: Option<Range>,
     /// Dollars.
     pub price: Sum,

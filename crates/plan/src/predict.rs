@@ -230,6 +230,12 @@ pub fn predict_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<Predicti
     })
 }
 
+/// Returns the rate of a bill by the given method, without the rest of its prediction.
+pub(crate) fn rate_by(bill: &Bill, tweak: &Tweak, method: Method) -> Result<f64, PlanError> {
+    let system = System::build(bill, tweak)?;
+    Ok(solve(&system.network, method)?.throughput_per_s() * bill.host_factor())
+}
+
 /// Returns the least certain kind of figures; `derived` without any.
 pub(crate) fn least_sure(inputs: &[Input]) -> Kind {
     inputs.iter().map(|input| input.known.kind).max().unwrap_or(Kind::Derived)

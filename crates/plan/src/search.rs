@@ -22,7 +22,10 @@ pub struct Goal {
     pub confident: bool,
     /// Draws of a bill's figures, and their seed.
     pub draws: (u32, u64),
-    /// What they are.
+    /// Number of systems, the first ones, whose range is drawn. A search for the confident draws
+    /// all ranges.
+    pub ranges: usize,
+    /// The I/Os.
     pub work: Work,
     /// Server to build in, with its slots and cores.
     pub server: Option<String>,
@@ -51,7 +54,8 @@ pub struct Candidate {
     pub cards: u32,
     /// IOPS of the bill.
     pub iops: f64,
-    /// Their range; `None` where nobody published a result of such a system.
+    /// Range of the rate; `None` where nobody published a result of such a system, and beyond
+    /// [`Goal::ranges`].
     pub range: Option<Range>,
     /// The least sure kind of the figures that these rest on.
     pub kind: Kind,
@@ -59,7 +63,7 @@ pub struct Candidate {
     pub figures: usize,
     /// How many of the figures are only recalled.
     pub recalled: usize,
-    /// What limits it.
+    /// The limit of the bill.
     pub limit: String,
     /// Price of drives and adapters in dollars, if every price is known.
     pub price: Option<f64>,
@@ -133,23 +137,24 @@ pub fn search(goal: &Goal, catalogue: &Catalogue) -> Found {
     let (sold, not_sold): (Vec<&Part>, Vec<&Part>) =
         drives.map(|part| &**part).filter(wanted).partition(sold);
     let one = |drive: &&Part| Kit::new(goal, catalogue, drive).and_then(|mut kit| kit.candidate());
-    let (mut candidates, mut refused) = (Vec::new(), Vec::new());
+    let (mut reached, mut refused) = (Vec::new(), Vec::new());
     for found in on_all_cores(&sold, one) {
         match found {
-            Ok(found) => candidates.push(found),
+            Ok(found) => reached.push(found),
             Err(reason) => refused.push(reason),
         }
     }
-    even(&mut candidates, catalogue);
-    mark(&mut candidates);
     let (price, power) = (
         |c: &Candidate| c.price.unwrap_or(f64::INFINITY),
         |c: &Candidate| c.power.unwrap_or(f64::INFINITY),
     );
-    candidates.sort_by(|a, b| {
+    reached.sort_by(|Reached { candidate: a, .. }, Reached { candidate: b, .. }| {
         let by_price = price(a).total_cmp(&price(b)).then(a.drives.cmp(&b.drives));
         by_price.then(power(a).total_cmp(&power(b))).then_with(|| a.drive.cmp(&b.drive))
     });
+    let mut candidates = ranged(goal, reached);
+    even(&mut candidates, catalogue);
+    mark(&mut candidates);
     // The sort is stable: refusals without a rate keep the order of the catalogue.
     let near = |refused: &Refused| refused.within.as_ref().map_or(0.0, |within| within.iops);
     refused.sort_by(|a, b| near(b).total_cmp(&near(a)));
@@ -178,6 +183,24 @@ pub(crate) fn on_all_cores<T: Sync, R: Send>(of: &[T], one: impl Fn(&T) -> R + S
     found.into_iter().map(|(_, found)| found).collect()
 }
 
+/// A system that reaches the goal.
+struct Reached {
+    candidate: Candidate,
+    bill: Bill,
+    answer: Answer,
+}
+
+/// Returns the systems with the ranges that are asked for: most are only counted.
+fn ranged(goal: &Goal, mut reached: Vec<Reached>) -> Vec<Candidate> {
+    if !goal.confident {
+        let first = &reached[..goal.ranges.min(reached.len())];
+        let drawn = |one: &Reached| one.answer.drawn(&one.bill, goal.draws).ok()?.range;
+        let ranges = on_all_cores(first, drawn);
+        reached.iter_mut().zip(ranges).for_each(|(one, range)| one.candidate.range = range);
+    }
+    reached.into_iter().map(|one| one.candidate).collect()
+}
+
 /// One kind of drive, its adapter, and the bill under construction.
 struct Kit<'a> {
     goal: &'a Goal,
@@ -188,6 +211,8 @@ struct Kit<'a> {
     /// Bill without the server, to be priced: the server is given, and only its contents are
     /// bought.
     goods: Bill,
+    /// Drives and cards of the bills that were solved and miss the goal.
+    missed: Vec<(u32, u32)>,
 }
 
 impl<'a> Kit<'a> {
@@ -204,7 +229,7 @@ impl<'a> Kit<'a> {
         };
         let bill =
             Bill { server: goal.server.clone(), software: goal.software.clone(), ..goods.clone() };
-        let mut kit = Kit { goal, drive, adapter: None, bill, goods };
+        let mut kit = Kit { goal, drive, adapter: None, bill, goods, missed: Vec::new() };
         kit.adapter = match (drive.interface.as_str(), &goal.adapter) {
             ("sata" | "sas", Some(adapter)) => Some(&catalogue.parts[adapter]),
             (interface @ ("sata" | "sas"), None) => {
@@ -218,7 +243,7 @@ impl<'a> Kit<'a> {
 
     /// Returns the smallest bill that reaches the goal: the minimum number of drives, on the
     /// minimum number of cards.
-    fn candidate(&mut self) -> Result<Candidate, Refused> {
+    fn candidate(&mut self) -> Result<Reached, Refused> {
         // A lower bound: what one does with nothing around it, by the kindest correction.
         let each = self.alone()? * largest_middle();
         let least = (self.goal.iops * REACHED / each).ceil().max(1.0);
@@ -234,8 +259,9 @@ impl<'a> Kit<'a> {
         for _ in 0..ROUNDS {
             let found = self.solve(drives, cards)?;
             if self.reaches(&found) {
-                return self.affordable(least, (drives, cards));
+                return self.affordable(least, (drives, cards), found);
             }
+            self.missed.push((drives, cards));
             let limit = limit(&found);
             match limit {
                 "processor" | "fabric" => {
@@ -289,28 +315,45 @@ impl<'a> Kit<'a> {
         self.counted(found) >= self.goal.iops * REACHED
     }
 
-    /// Removes parts that the goal does not need, and checks the price and power of the rest.
-    fn affordable(
+    /// Removes parts that the goal does not need: drives and cards that are left, and their answer.
+    fn fewest(
         &mut self,
         least: u32,
         (mut drives, mut cards): (u32, u32),
-    ) -> Result<Candidate, Refused> {
+        mut found: Answer,
+    ) -> (u32, u32, Answer) {
         loop {
-            let fewer = match self.adapter {
-                Some(_) => [(drives - 1, cards), (drives, cards - 1)],
-                None => [(drives - 1, cards - 1); 2],
+            let fewer: &[(u32, u32)] = match self.adapter {
+                Some(_) => &[(drives - 1, cards), (drives, cards - 1)],
+                None => &[(drives - 1, cards - 1)],
             };
             let fits = |(drives, cards): &(u32, u32)| {
-                *drives >= least && (self.cards_for(*drives)..=*drives).contains(cards)
+                *drives >= least
+                    && (self.cards_for(*drives)..=*drives).contains(cards)
+                    && !self.missed.contains(&(*drives, *cards))
             };
-            let fewer: Vec<(u32, u32)> = fewer.into_iter().filter(fits).collect();
+            let fewer: Vec<(u32, u32)> = fewer.iter().copied().filter(fits).collect();
             let smaller = fewer.into_iter().find_map(|(drives, cards)| {
                 let found = self.solve(drives, cards).ok()?;
-                self.reaches(&found).then_some((drives, cards))
+                let reaches = self.reaches(&found);
+                if !reaches {
+                    self.missed.push((drives, cards));
+                }
+                reaches.then_some((drives, cards, found))
             });
-            let Some(smaller) = smaller else { break };
-            (drives, cards) = smaller;
+            let Some(smaller) = smaller else { return (drives, cards, found) };
+            (drives, cards, found) = smaller;
         }
+    }
+
+    /// Checks the price and power of the fewest parts.
+    fn affordable(
+        &mut self,
+        least: u32,
+        parts: (u32, u32),
+        found: Answer,
+    ) -> Result<Reached, Refused> {
+        let (drives, cards, found) = self.fewest(least, parts, found);
         self.fill(drives, cards);
         let cost = cost(&self.goods);
         for (what, sum, most) in [
@@ -332,14 +375,12 @@ impl<'a> Kit<'a> {
             let within = self.within(drives, cards);
             return Err(self.refuse(reason, &relax, within));
         }
-        let (draws, seed) = self.goal.draws;
-        let found = Answer::of(&self.bill, draws, seed).map_err(|error| self.unknown(error))?;
-        Ok(Candidate {
+        let candidate = Candidate {
             drive: self.drive.id.clone(),
             drives,
             cards,
             iops: found.iops,
-            range: found.range,
+            range: found.range.filter(|_| self.goal.confident),
             kind: found.uncorrected.kind,
             figures: found.uncorrected.inputs.len(),
             recalled: recalled(&found.uncorrected.inputs),
@@ -351,7 +392,8 @@ impl<'a> Kit<'a> {
             power: cost.power.total(),
             power_kind: cost.power.kind,
             pareto: false,
-        })
+        };
+        Ok(Reached { candidate, bill: self.bill.clone(), answer: found })
     }
 
     /// Returns the IOPS of one drive alone with this workload.

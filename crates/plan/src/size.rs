@@ -5,15 +5,21 @@
 //! then the fewest drives in each. Every candidate is judged by its [`Answer`]; this module does no
 //! queueing arithmetic.
 
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
 use serde::Serialize;
 
 use crate::answer::{Answer, Range};
 use crate::bill::{Bill, DEVICES_MAX, Down, Group, HOSTS_MAX, Raid, Setup, Work};
 use crate::cost::cost;
-use crate::evidence::{Evidence, tail};
 use crate::search::{on_all_cores, spread};
 use crate::system::{PlanError, recalled};
 use catalogue::{Catalogue, Class, Kind, Part, PriceTag};
+use tried::{Solved, Tried, at_rate, p99};
+
+mod lack;
+mod tried;
 
 /// Requirements.
 #[derive(Clone, Debug)]
@@ -24,7 +30,10 @@ pub struct Need {
     pub confident: bool,
     /// Draws of a bill's figures, and their seed.
     pub draws: (u32, u64),
-    /// What they are. `outstanding` is the most on each drive.
+    /// Number of systems, the first ones, whose range is drawn. A search for the confident draws
+    /// all ranges.
+    pub ranges: usize,
+    /// The I/Os. `outstanding` is the most on each drive.
     pub work: Work,
     /// Maximum mean response time at that rate, in seconds.
     pub latency_s: Option<f64>,
@@ -71,6 +80,7 @@ impl Need {
             iops,
             confident: false,
             draws: (1000, 1),
+            ranges: usize::MAX,
             work,
             latency_s: None,
             p99_s: None,
@@ -112,7 +122,8 @@ pub struct Sized {
     pub cards: u32,
     /// Maximum I/Os per second.
     pub iops: f64,
-    /// Their range; `None` where nobody published a result of such a system.
+    /// Range of the rate; `None` where nobody published a result of such a system, and beyond
+    /// [`Need::ranges`].
     pub range: Option<Range>,
     /// The same while as much is down as may be; `None` if nothing may.
     pub iops_down: Option<f64>,
@@ -124,7 +135,8 @@ pub struct Sized {
     pub p99_s_kind: Kind,
     /// Capacity for data in bytes; during a host failure if that is allowed.
     pub usable_bytes: Option<f64>,
-    /// What decided its size: the level that limits the rate, "capacity", "latency" or "p99".
+    /// The requirement that decided the size: the level that limits the rate, "capacity", "latency"
+    /// or "p99".
     pub limit: String,
     /// Least certain kind of the figures.
     pub kind: Kind,
@@ -189,28 +201,48 @@ pub fn size(need: &Need, catalogue: &Catalogue) -> Sizing {
     let (sold, not_sold): (Vec<&Part>, Vec<&Part>) =
         drives.map(|part| &**part).filter(wanted).partition(sold);
     let one = |drive: &&Part| {
-        let sized = Kit { need, drive, catalogue, iops, capacity }.fewest();
+        let solved = RefCell::default();
+        let sized = Kit { need, drive, catalogue, iops, capacity, solved }.fewest();
         sized.map_err(|reason| Short { drive: drive.id.clone(), reason })
     };
-    let (mut found, mut short) = (Vec::new(), Vec::new());
+    let (mut met, mut short) = (Vec::new(), Vec::new());
     for one in on_all_cores(&sold, one) {
         match one {
-            Ok(sized) => found.push(sized),
+            Ok(one) => met.push(one),
             Err(reason) => short.push(reason),
         }
     }
     let not_sold = not_sold.into_iter().map(|part| part.id.clone()).collect();
-    mark(&mut found);
     let (price, power) = (
         |sized: &Sized| sized.price.unwrap_or(f64::INFINITY),
         |sized: &Sized| sized.power.unwrap_or(f64::INFINITY),
     );
-    found.sort_by(|a, b| {
+    met.sort_by(|Met { sized: a, .. }, Met { sized: b, .. }| {
         let by_price = price(a).total_cmp(&price(b));
         let by_count = by_price.then((a.hosts, a.drives).cmp(&(b.hosts, b.drives)));
         by_count.then(power(a).total_cmp(&power(b))).then_with(|| a.drive.cmp(&b.drive))
     });
+    let mut found = ranged(need, met);
+    mark(&mut found);
     Sizing { iops, capacity, kind: Kind::Derived, found, short, not_sold }
+}
+
+/// A system that meets the requirements, with its bill and answer.
+struct Met {
+    sized: Sized,
+    bill: Bill,
+    whole: Answer,
+}
+
+/// Returns the systems with the ranges that are asked for: most are only counted.
+fn ranged(need: &Need, mut met: Vec<Met>) -> Vec<Sized> {
+    if !need.confident {
+        let first = &met[..need.ranges.min(met.len())];
+        let drawn = |one: &Met| one.whole.drawn(&one.bill, need.draws).ok()?.range;
+        let ranges = on_all_cores(first, drawn);
+        met.iter_mut().zip(ranges).for_each(|(one, range)| one.sized.range = range);
+    }
+    met.into_iter().map(|one| one.sized).collect()
 }
 
 /// One kind of drive, with the requirements.
@@ -220,31 +252,14 @@ struct Kit<'a> {
     catalogue: &'a Catalogue,
     iops: f64,
     capacity: Option<f64>,
-}
-
-/// What a system lacks.
-struct Lack {
-    /// The level that limits the rate, "capacity", "latency" or "p99".
-    what: &'static str,
-    /// In words, with the value.
-    reason: String,
-}
-
-/// What a system of some hosts and drives comes to.
-struct Tried {
-    bill: Bill,
-    cards: u32,
-    whole: Answer,
-    /// With as much down as may be.
-    down: Option<Answer>,
-    latency_s: Option<f64>,
-    usable: Option<f64>,
+    /// Systems that were predicted, by hosts and drives: the searches meet at some of them.
+    solved: RefCell<Solved>,
 }
 
 impl Kit<'_> {
     /// Returns the minimum number of hosts, and then the minimum number of drives in each. The
     /// error is the reason.
-    fn fewest(&self) -> Result<Sized, String> {
+    fn fewest(&self) -> Result<Met, String> {
         if self.hangs() && self.need.adapter.is_none() {
             return Err(format!("{} drives hang on an adapter: --adapter", self.drive.interface));
         }
@@ -267,8 +282,13 @@ impl Kit<'_> {
         let full = self.most_drives(least)?;
         // More hosts do more: double them until they suffice, then bisect.
         let (mut low, mut high) = (least - 1, least);
-        while let Some(lacks) = self.lacks(&self.tried(high, full)?) {
+        loop {
+            let tried = self.tried(high, full)?;
+            if self.suffices(&tried) {
+                break;
+            }
             if high == most {
+                let Some(lacks) = self.lacks(&tried) else { break };
                 let more = match lacks.what {
                     "capacity" => self.hosts_for_capacity(high, full),
                     _ => None,
@@ -281,21 +301,21 @@ impl Kit<'_> {
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let enough = self.lacks(&self.tried(middle, full)?).is_none();
+            let enough = self.suffices(&*self.tried(middle, full)?);
             if enough { high = middle } else { low = middle }
         }
         let hosts = high;
         let (mut low, mut high) = (self.least_drives() - 1, full);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            let enough = self.tried(hosts, middle).is_ok_and(|t| self.lacks(&t).is_none());
+            let enough = self.tried(hosts, middle).is_ok_and(|tried| self.suffices(&tried));
             if enough { high = middle } else { low = middle }
         }
-        let mut sized = self.paid(hosts, high, self.tried(hosts, high)?)?;
+        let mut met = self.paid(hosts, high, &*self.tried(hosts, high)?)?;
         if let Some(what) = self.decided(hosts, high, full) {
-            sized.limit = what.to_owned();
+            met.sized.limit = what.to_owned();
         }
-        Ok(sized)
+        Ok(met)
     }
 
     /// Returns the minimum number of hosts whose drives have the capacity, if more than `few` are
@@ -319,15 +339,15 @@ impl Kit<'_> {
         Some(high)
     }
 
-    /// What a drive of each host less would lack, or all drives of a host less; `None` where
-    /// neither can be built.
+    /// The requirement that a system with a drive of each host less, or a host less, would miss;
+    /// `None` where neither can be built.
     fn decided(&self, hosts: u32, drives: u32, full: u32) -> Option<&'static str> {
         let smaller = [(hosts, drives - 1), (hosts - 1, full)];
         let can = |(hosts, drives): &(u32, u32)| {
             *hosts >= self.need.setup.replicas && *drives >= self.least_drives()
         };
         let mut tried = smaller.into_iter().filter(can).map(|(h, d)| self.tried(h, d));
-        tried.find_map(|tried| Some(self.lacks(&tried.ok()?)?.what))
+        tried.find_map(|tried| Some(self.lacks(&*tried.ok()?)?.what))
     }
 
     /// Returns the minimum number of drives of a host that can be built.
@@ -393,9 +413,19 @@ impl Kit<'_> {
         }
     }
 
+    /// Predicts `hosts` hosts of `drives` drives, once.
+    fn tried(&self, hosts: u32, drives: u32) -> Result<Rc<Tried>, String> {
+        if let Some(known) = self.solved.borrow().get(&(hosts, drives)) {
+            return known.clone();
+        }
+        let found = self.solve(hosts, drives).map(Rc::new);
+        self.solved.borrow_mut().insert((hosts, drives), found.clone());
+        found
+    }
+
     /// Predicts `hosts` hosts of `drives` drives, with more adapters while adapters are the
     /// bottleneck.
-    fn tried(&self, hosts: u32, drives: u32) -> Result<Tried, String> {
+    fn solve(&self, hosts: u32, drives: u32) -> Result<Tried, String> {
         let mut cards = self.cards_for(drives);
         let mut bill = self.bill(hosts, drives, cards);
         bill.check().map_err(|(_, reason)| reason)?;
@@ -422,13 +452,15 @@ impl Kit<'_> {
                 Some(self.answer(&broken).map_err(words)?)
             }
         };
-        let most = self.counted(down.as_ref().unwrap_or(&whole));
-        let latency_s = match most >= self.iops * REACHED {
-            true => Some(at_rate(&broken, self.iops * REACHED).map_err(words)?),
-            false => None,
-        };
-        let usable = broken.usable_bytes();
-        Ok(Tried { bill, cards, whole, down, latency_s, usable })
+        let reaches = self.counted(down.as_ref().unwrap_or(&whole)) >= self.iops * REACHED;
+        let (latency_s, usable) = (OnceCell::new(), broken.usable_bytes());
+        Ok(Tried { bill, cards, whole, down, broken, reaches, latency_s, usable })
+    }
+
+    /// Mean response time in seconds at the required rate, of a system that reaches it.
+    fn latency_s(&self, tried: &Tried) -> Result<f64, String> {
+        let find = || at_rate(&tried.broken, self.iops * REACHED, tried.least()).map_err(words);
+        tried.latency_s.get_or_init(find).clone()
     }
 
     /// The answer of a bill. Draws of figures change its range only.
@@ -445,35 +477,9 @@ impl Kit<'_> {
         if self.need.confident { found.confident_iops() } else { found.iops }
     }
 
-    /// The first thing that a system lacks.
-    fn lacks(&self, tried: &Tried) -> Option<Lack> {
-        let lack = |what, reason| Some(Lack { what, reason });
-        let most = tried.down.as_ref().unwrap_or(&tried.whole);
-        let broken = if tried.down.is_some() { " with what may fail down" } else { "" };
-        let Some(latency_s) = tried.latency_s else {
-            let (rate, limit) = (block::Rate(self.counted(most)), limit(most));
-            return lack(limit, format!("{rate} IOPS{broken}, limited by {limit}"));
-        };
-        if self.need.latency_s.is_some_and(|wanted| latency_s > wanted) {
-            return lack("latency", format!("{:.0} us at that rate{broken}", latency_s * 1e6));
-        }
-        if let (Some(wanted), Some(p99)) = (self.need.p99_s, p99(latency_s))
-            && p99 > wanted
-        {
-            let p99_us = p99 * 1e6;
-            return lack("p99", format!("p99 of {p99_us:.0} us at that rate{broken} (guess)"));
-        }
-        match (self.capacity, tried.usable) {
-            (Some(wanted), Some(usable)) if usable < wanted => {
-                lack("capacity", format!("{:.1} TB for data{broken}", usable / 1e12))
-            }
-            _ => None,
-        }
-    }
-
     /// Checks the cost against the limits.
-    fn paid(&self, hosts: u32, drives: u32, tried: Tried) -> Result<Sized, String> {
-        let Tried { bill, cards, whole, down, latency_s, usable } = tried;
+    fn paid(&self, hosts: u32, drives: u32, tried: &Tried) -> Result<Met, String> {
+        let Tried { bill, cards, whole, down, usable, .. } = tried;
         let mut goods = bill.clone();
         goods.server = None;
         let each = cost(&goods);
@@ -497,22 +503,20 @@ impl Kit<'_> {
                 _ => {}
             }
         }
-        let latency_s = latency_s.unwrap_or(whole.latency_s);
-        let (draws, seed) = self.need.draws;
-        let whole = Answer::of(&bill, draws, seed).map_err(words)?;
-        Ok(Sized {
+        let latency_s = self.latency_s(tried)?;
+        let sized = Sized {
             drive: self.drive.id.clone(),
             hosts,
             drives,
-            cards,
+            cards: *cards,
             iops: whole.iops,
-            range: whole.range,
-            iops_down: down.map(|down| down.iops),
+            range: whole.range.filter(|_| self.need.confident),
+            iops_down: down.as_ref().map(|down| down.iops),
             latency_s,
             p99_s: p99(latency_s),
             p99_s_kind: Kind::Guess,
-            usable_bytes: usable,
-            limit: limit(&whole).to_owned(),
+            usable_bytes: *usable,
+            limit: limit(whole).to_owned(),
             kind: whole.uncorrected.kind,
             figures: whole.uncorrected.inputs.len(),
             recalled: recalled(&whole.uncorrected.inputs),
@@ -523,7 +527,8 @@ impl Kit<'_> {
             power_kind: each.power.kind,
             height,
             pareto: false,
-        })
+        };
+        Ok(Met { sized, bill: bill.clone(), whole: whole.clone() })
     }
 }
 
@@ -538,39 +543,6 @@ fn words(error: PlanError) -> String {
 /// The level of the busiest resource.
 fn limit(found: &Answer) -> &'static str {
     found.uncorrected.bottleneck().map(|used| used.level.word()).unwrap_or_default()
-}
-
-/// Mean response time in seconds at a rate that the bill can do: with as few outstanding I/Os as
-/// reach it.
-///
-/// # Errors
-///
-/// As [`Answer::of`].
-pub fn at_rate(bill: &Bill, iops: f64) -> Result<f64, PlanError> {
-    let at = |depth: u32| {
-        let mut bill = bill.clone();
-        bill.work.outstanding = depth;
-        Answer::of_exact(&bill)
-    };
-    let (mut low, mut high) = (0, bill.work.outstanding);
-    let mut found = at(high)?;
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        let less = at(middle)?;
-        if less.iops >= iops {
-            (high, found) = (middle, less);
-        } else {
-            low = middle;
-        }
-    }
-    Ok(found.latency_s)
-}
-
-/// Returns the 99th percentile that nine of ten published runs with such a mean do not exceed.
-fn p99(mean_s: f64) -> Option<f64> {
-    static HIGH: std::sync::OnceLock<Option<f64>> = std::sync::OnceLock::new();
-    let high = HIGH.get_or_init(|| tail(&Evidence::shipped(), |_| true).map(|tail| tail.high));
-    high.map(|high| mean_s * high)
 }
 
 /// Marks the Pareto-optimal systems.

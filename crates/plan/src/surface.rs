@@ -12,8 +12,8 @@ use serde::Serialize;
 
 use crate::bill::Bill;
 use crate::chance::{Spread, slices, spread};
-use crate::predict::predict_by;
-use crate::system::{PlanError, System, Tweak};
+use crate::predict::{Prediction, predict, rate_by};
+use crate::system::{PlanError, Tweak};
 
 /// Number of draws that measure the error of the surface.
 const CHECKS: usize = 16;
@@ -37,13 +37,18 @@ pub struct Surface {
     pub off: f64,
 }
 
-/// The ends of eight draws of ten, as factors of their middle.
+/// The ends of eight draws of ten around the prediction of a bill, as factors of their middle.
 ///
 /// # Errors
 ///
-/// As [`predict`](crate::predict::predict).
-pub fn spread_of(bill: &Bill, draws: u32, seed: u64) -> Result<(f64, f64), PlanError> {
-    let Spread { p10, p50, p90 } = surface(bill, draws, seed)?.iops;
+/// As [`predict`].
+pub(crate) fn spread_of(
+    bill: &Bill,
+    found: &Prediction,
+    draws: u32,
+    seed: u64,
+) -> Result<(f64, f64), PlanError> {
+    let Spread { p10, p50, p90 } = around(bill, found, draws, seed)?.iops;
     Ok((p10 / p50, p90 / p50))
 }
 
@@ -52,13 +57,17 @@ pub fn spread_of(bill: &Bill, draws: u32, seed: u64) -> Result<(f64, f64), PlanE
 ///
 /// # Errors
 ///
-/// As [`predict`](crate::predict::predict).
+/// As [`predict`].
 pub fn surface(bill: &Bill, draws: u32, seed: u64) -> Result<Surface, PlanError> {
-    let inputs = System::build(bill, &Tweak::default())?.inputs;
-    let mut open: Vec<_> = inputs.iter().filter(|i| i.known.low < i.known.high).collect();
+    around(bill, &predict(bill, &Tweak::default())?, draws, seed)
+}
+
+/// Returns the surface of a bill that is solved already.
+fn around(bill: &Bill, found: &Prediction, draws: u32, seed: u64) -> Result<Surface, PlanError> {
+    let mut open: Vec<_> = found.inputs.iter().filter(|i| i.known.low < i.known.high).collect();
     // A figure that is certain within a thousandth has no effect.
     open.retain(|input| input.known.high / input.known.low > 1.001);
-    let rate = quick(bill)?;
+    let rate = quick(bill, found.iops);
     let solve = |at: &[f64]| {
         let value = |(input, at): (&&crate::system::Input, &f64)| {
             let (low, high) = (input.known.low, input.known.high);
@@ -116,16 +125,13 @@ fn fitted(
 /// Returns rates by Linearizer, all scaled by the ratio of the exact solution to it at the centre:
 /// the effect of the figures' intervals is far greater than the difference between the two methods,
 /// and an exact solution of some milliseconds, thousands of times, is not fast.
-fn quick(bill: &Bill) -> Result<impl Fn(&Tweak) -> Result<f64, PlanError>, PlanError> {
-    let by = move |method: Method| {
-        move |tweak: &Tweak| Ok::<f64, PlanError>(predict_by(bill, tweak, method)?.iops)
-    };
-    let exact = by(Method::Auto)(&Tweak::default())?;
+fn quick(bill: &Bill, exact: f64) -> impl Fn(&Tweak) -> Result<f64, PlanError> {
+    let by = move |method: Method| move |tweak: &Tweak| rate_by(bill, tweak, method);
     // If Linearizer refuses the network or its rate is not a normal number, the exact method is
     // used.
     let middle = by(Method::Linearizer)(&Tweak::default()).ok().filter(|rate| rate.is_normal());
     let (method, off) = middle.map_or((Method::Auto, 1.0), |m| (Method::Linearizer, exact / m));
-    Ok(move |tweak: &Tweak| Ok(by(method)(tweak)? * off))
+    move |tweak: &Tweak| Ok(by(method)(tweak)? * off)
 }
 
 /// Calls `each` with the products of degree two and less of a draw's coordinates, relative to the

@@ -273,20 +273,30 @@ impl<'a> Builder<'a> {
 
     /// Returns a figure, changed by the tweak, and records it.
     fn figure(&mut self, part: &Part, quantity: &'static str) -> Option<f64> {
-        let known = part.known(quantity)?;
-        let key = (part.id.clone(), quantity);
-        let value = self.tweak.values.get(&key).copied().unwrap_or(known.value);
-        if !self.inputs.iter().any(|input| input.part == part.id && input.quantity == quantity) {
+        let value = part.value(quantity)?;
+        if !self.has_input(part, quantity) {
+            let known = part.known(quantity)?;
             self.inputs.push(Input { part: part.id.clone(), quantity, known });
         }
-        Some(value)
+        Some(self.tweaked(part, quantity).unwrap_or(value))
+    }
+
+    fn has_input(&self, part: &Part, quantity: &str) -> bool {
+        self.inputs.iter().any(|input| input.quantity == quantity && input.part == part.id)
+    }
+
+    /// Returns the value that the tweak has for a figure.
+    fn tweaked(&self, part: &Part, quantity: &'static str) -> Option<f64> {
+        if self.tweak.values.is_empty() {
+            return None;
+        }
+        self.tweak.values.get(&(part.id.clone(), quantity)).copied()
     }
 
     /// Returns a figure that no source gives, assumed from similar parts, and records it.
     fn supposed(&mut self, part: &Part, quantity: &'static str, known: Known) -> f64 {
-        let key = (part.id.clone(), quantity);
-        let value = self.tweak.values.get(&key).copied().unwrap_or(known.value);
-        if !self.inputs.iter().any(|input| input.part == part.id && input.quantity == quantity) {
+        let value = self.tweaked(part, quantity).unwrap_or(known.value);
+        if !self.has_input(part, quantity) {
             self.inputs.push(Input { part: part.id.clone(), quantity, known });
         }
         value

@@ -17,6 +17,7 @@ mod case;
 mod client;
 mod core;
 mod disk;
+pub mod fleet;
 mod link;
 mod net;
 mod plan;

@@ -1,7 +1,7 @@
 //! Runs worlds of many seeds: `drumfire-sim --seeds N --from S`, or one: `drumfire-sim 'seed=7 …'`.
 //! `--rig` runs measurements with known truth, `--array` stories of arrays, and `--array --short`
 //! all stories of up to three operations. `--remote` runs stories of arrays whose legs are on hosts
-//! of a network, and of lone volumes there that reconnect.
+//! of a network, and of lone volumes there that reconnect; `--fleet` runs many hosts as one.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Plant;
 use sim::array::{RemoteStory, Story};
+use sim::fleet::FleetStory;
 use sim::{Case, Plan, Situation, shrink};
 
 fn main() -> ExitCode {
@@ -19,11 +20,13 @@ fn main() -> ExitCode {
     // Without the kernel's permission the runs are the same, and slower.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let is_kind = |arg: &String| matches!(arg.as_str(), "--rig" | "--array" | "--remote");
+    let is_kind =
+        |arg: &String| matches!(arg.as_str(), "--rig" | "--array" | "--remote" | "--fleet");
     let (kinds, args): (Vec<String>, Vec<String>) = args.into_iter().partition(is_kind);
     match kinds.first().map(String::as_str) {
         None => run_all::<Plan>(args),
         Some("--rig") => run_all::<Situation>(args),
+        Some("--fleet") => run_all::<FleetStory>(args),
         Some("--remote") => run_all::<RemoteStory>(args),
         Some(_) if args.iter().any(|arg| arg == "--short") => short(),
         Some(_) => run_all::<Story>(args),
@@ -87,8 +90,8 @@ fn parse<C: Case>(mut args: impl Iterator<Item = String>) -> Result<Job<C>, Stri
             case if case.contains('=') => return Ok(Job::One { case: case.parse()?, plant }),
             other => {
                 return Err(format!(
-                    "what is {other}? --rig, --array, --remote, --seeds N, --from S, --seed S, \
-                     --plants, or one of the {}",
+                    "what is {other}? --rig, --array, --remote, --fleet, --seeds N, --from S, \
+                     --seed S, --plants, or one of the {}",
                     C::WORD
                 ));
             }

@@ -571,6 +571,7 @@ fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> Serve
         disk: DiskId::new([unit as u8; 16]),
     });
     ServeConfig {
+        counts: false,
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 3260))],
         nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
         nbd: Vec::new(),

@@ -14,7 +14,7 @@ use block::{Nanos, Plant, planted};
 
 use crate::buckets::{Buckets, Histograms, Span};
 use crate::failures::{self, Failure};
-use crate::histogram::{Complete, Exact, Latencies, Latency};
+use crate::histogram::{Complete, Exact, Latencies};
 use crate::interval::{Interval, Paced, Tally, per};
 use crate::live::{Counts, HISTORY_SECONDS, TargetRate, WorkerSecond};
 use crate::run::{
@@ -189,7 +189,7 @@ impl Collector {
 
     /// Closes the second that ends at `t_s` seconds of the phase and returns its row. A second in
     /// which no I/O could happen has no row; any I/Os in it belong to the previous row.
-    pub fn end_second(&mut self, t_s: f64) -> (Second, Latency) {
+    pub fn end_second(&mut self, t_s: f64) -> (Second, Latencies) {
         self.second.settle();
         let latencies = self.second.latencies();
         let row = match self.covered.close() {
@@ -217,7 +217,7 @@ impl Collector {
         }
         self.counts.add(&self.second);
         self.second.clear();
-        (row, latencies.summary())
+        (row, latencies)
     }
 
     /// Returns the IOPS of the latest seconds for a live view, the ramp included.

@@ -43,10 +43,10 @@ pub use crate::moments::{MOMENTS_ABOVE, TailMoments, moment};
 pub use crate::record::{Moment, Record};
 pub use crate::run::{
     CommonWindow, Connections, Cpu, DeviceUse, Direction, EVERY_CHECK_SINCE, ExactTotals,
-    FLUSHES_APART_SINCE, Host, HostResult, Job, KernelThread, MeasuringCost, MissedDemand, Origin,
-    PART_LAYOUT, PacedTotals, Part, Placement, Processor, Ramp, RunResult, SAME_FIGURES_SINCE,
-    SCHEMA_VERSION, SearchedDepth, Second, Tool, Totals, Waiting, WallClock, WorkerResult,
-    WorkerRow, WorkerRows,
+    FLUSHES_APART_SINCE, Host, HostApart, HostResult, Job, KernelThread, MeasuringCost,
+    MissedDemand, Origin, PART_LAYOUT, PacedTotals, Part, Placement, Processor, Ramp, RunResult,
+    SAME_FIGURES_SINCE, SCHEMA_VERSION, SearchedDepth, Second, ServerResult, Tool, Totals, Waiting,
+    WallClock, WorkerResult, WorkerRow, WorkerRows,
 };
 pub use crate::series::{Rates, Series};
 pub use crate::spread::Spread;

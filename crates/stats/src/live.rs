@@ -4,13 +4,19 @@
 //! crate.
 
 mod counts;
+mod hosts;
 
+use serde::{Deserialize, Serialize};
+
+use crate::buckets::Buckets;
 use crate::failures::Failure;
 use crate::histogram::Latency;
 use crate::kind::Kind;
 use crate::run::{Job, Origin, RunResult};
 
-pub use self::counts::{Counts, DirectionCounts, EDGES, EDGES_NS};
+pub use self::counts::{Counts, DirectionCounts};
+pub use self::hosts::HostSecond;
+pub use block::{EDGES, EDGES_NS};
 
 /// Length of the history that a view shows, in seconds.
 pub const HISTORY_SECONDS: usize = 60;
@@ -58,6 +64,11 @@ pub trait Live {
         self.inner().is_some_and(Live::wants_workers)
     }
 
+    /// Returns whether the view requests the histogram of each second.
+    fn wants_buckets(&mut self) -> bool {
+        self.inner().is_some_and(Live::wants_buckets)
+    }
+
     /// Shows the honesty checks of an interim result. The view must not retain the result.
     fn judged(&mut self, so_far: &RunResult) {
         self.inner().into_iter().for_each(|view| view.judged(so_far));
@@ -102,7 +113,8 @@ pub struct About {
 }
 
 /// Phase of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Phase {
     /// Before the measured window: caches, windows and queues fill.
     #[default]
@@ -141,6 +153,8 @@ pub struct Snapshot {
     pub bytes_per_second: f64,
     /// Latencies in nanoseconds.
     pub latency_ns: Latency,
+    /// Histogram of the latencies; only if [`Live::wants_buckets`].
+    pub buckets: Option<Buckets>,
     /// Counters since the run began, the ramp included.
     pub counts: Counts,
     /// Rate of each target, or of each volume of local storage.

@@ -6,6 +6,7 @@
 //! contradictory figures in them are rejected.
 
 mod agree;
+mod apart;
 mod costs;
 mod judged;
 mod seconds;
@@ -65,6 +66,8 @@ struct Host {
     checks: Vec<Check>,
     warnings: Vec<String>,
     costs: costs::Costs,
+    /// Rates of its whole seconds.
+    rates: Vec<f32>,
 }
 
 impl Merge {
@@ -94,6 +97,7 @@ impl Merge {
     fn keep(&mut self, mut result: RunResult) {
         let row = host_row(&result);
         let costs = costs::Costs::of(&result);
+        let rates = apart::rates(&result);
         let (started_ns, ended_ns) = match &result.part {
             Some(part) => (part.started_ns, part.ended_ns),
             None => (0, 0),
@@ -108,7 +112,16 @@ impl Merge {
         }
         let (workers, checks) = (result.workers, result.checks);
         let warnings = result.warnings;
-        self.hosts.push(Host { started_ns, ended_ns, row, workers, checks, warnings, costs });
+        self.hosts.push(Host {
+            started_ns,
+            ended_ns,
+            row,
+            workers,
+            checks,
+            warnings,
+            costs,
+            rates,
+        });
     }
 
     /// Makes the result of all hosts. With fewer than `expected` it is partial.
@@ -127,7 +140,10 @@ impl Merge {
         window::place(&mut self.hosts, &common);
         let union_s = window::union_s(&self.hosts);
         let merged = self.sums.finish(union_s);
-        let checks = judged::checks(&self.hosts, &common, &merged, &agreed.first.job);
+        let even = apart::judge(&mut self.hosts, &common);
+        let mut checks = judged::checks(&self.hosts, &common, &merged, &agreed.first.job);
+        checks.extend(even);
+        checks.sort_by(|a, b| a.code.cmp(&b.code));
         let earliest = self.hosts.iter().min_by_key(|host| host.started_ns);
         let started = earliest.map_or_else(String::new, |host| host.row.started.clone());
         let seed = agreed.seed();

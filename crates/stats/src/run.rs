@@ -22,7 +22,9 @@ pub use self::counted::{
     Waiting, WorkerResult,
 };
 pub use self::host::{Host, Placement};
-pub use self::part::{CommonWindow, ExactTotals, HostResult, PART_LAYOUT, Part, WallClock};
+pub use self::part::{
+    CommonWindow, ExactTotals, HostApart, HostResult, PART_LAYOUT, Part, ServerResult, WallClock,
+};
 pub use self::rows::{WorkerRow, WorkerRows};
 
 /// Version of the document's layout. The version grows when a name changes its meaning or is
@@ -155,6 +157,9 @@ pub struct RunResult {
     /// Hosts of a merged result.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostResult>,
+    /// Hosts that served the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<ServerResult>,
     /// Time between the first and the last host's start in a merged result, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skew_ns: Option<u64>,

@@ -353,10 +353,10 @@ pub fn wire(wire: Wire) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H13: 1.01 % of the time is stolen; a quota stops the run once.
-    /// Twin of H13: 1 % is stolen.
-    /// Lie of H19: loopback; 0.02 % of the segments are sent again.
-    /// Twin of H19: 0.01 % are.
+    /// H13 detects: 1.01 % of steal time; a CPU quota throttles the run once.
+    /// H13 accepts: 1 % of steal time.
+    /// H19 detects: loopback; 0.02 % of the segments are retransmitted.
+    /// H19 accepts: 0.01 % of the segments are retransmitted.
     #[test]
     fn stolen_time_and_loopback_are_said() {
         assert_eq!(cpu_was_ours(Some(1.0), Some(0)).verdict, Verdict::Pass);

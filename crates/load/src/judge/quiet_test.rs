@@ -8,7 +8,7 @@ use stats::{Class, RunResult, Verdict};
 use super::test::{drive, reads, run, spec};
 use super::*;
 
-/// Twin of H25: reads of a remote disk before and after the run, as long as the job's.
+/// H25 accepts: reads of a remote disk before and after the run, as long as the job's.
 fn probed() -> Probed {
     let mut takes = drive(25, 5000.0);
     let mut places = |count: usize| (0..count).map(|_| takes().0).collect::<Vec<u64>>();

@@ -140,10 +140,10 @@ pub(super) fn drive(seed: u64, us: f64) -> impl FnMut() -> Nanos {
     move || Nanos((us * 500.0 * (1.0 - (1.0 - rng.uniform()).ln())) as u64)
 }
 
-/// Twin of H06: whole runs on drives of exponential times.
-/// Twin of H11: the same.
-/// Twin of H09: the same, as open loops.
-/// Twin of H22: the same, eight workers.
+/// H06 accepts: complete runs on drives with exponential service times.
+/// H11 accepts: complete runs on drives with exponential service times.
+/// H09 accepts: open loops on drives with exponential service times.
+/// H22 accepts: eight workers on drives with exponential service times.
 #[test]
 fn honest_runs_raise_no_alarm() {
     for (seed, seconds) in [(1, 3.0), (2, 10.0), (3, 3.0), (4, 10.0)] {
@@ -163,7 +163,7 @@ fn honest_runs_raise_no_alarm() {
     }
 }
 
-/// Lie of H22: 314 of 500 sessions are never served, in virtual time.
+/// H22 detects: 314 of 500 sessions are never served, in virtual time.
 #[test]
 fn sessions_that_are_never_served_are_told() {
     // 314 of 500 sessions complete nothing in three seconds.
@@ -181,7 +181,7 @@ fn sessions_that_are_never_served_are_told() {
     assert_eq!(check(&all, "H22").verdict, Verdict::Pass, "{:?}", all.checks);
 }
 
-/// Lie of H22: a worker stands still for two seconds.
+/// H22 detects: a worker stops for two seconds.
 #[test]
 fn a_worker_that_stands_still_for_two_seconds_is_told() {
     let serve = |worker, now: Nanos| {
@@ -197,8 +197,8 @@ fn a_worker_that_stands_still_for_two_seconds_is_told() {
     assert!(even.evidence.contains("(worker 2)"), "{even:?}");
 }
 
-/// Lie of H06: two volumes take turns every three seconds.
-/// Twin of H06: uneven all the time, and steady.
+/// H06 detects: two volumes are fast in turn, every three seconds.
+/// H06 accepts: two volumes of different, constant rates.
 #[test]
 fn two_volumes_that_take_turns_are_told() {
     let takes = |high: bool| Nanos(if high { 500_000 } else { 50_000_000 });
@@ -215,8 +215,8 @@ fn two_volumes_that_take_turns_are_told() {
     assert_eq!(said(&found), [("H12", Verdict::Warn), ("H22", Verdict::Warn)]);
 }
 
-/// Lie of H12: five stalls of half a second in 15 s.
-/// Twin of H12: the same without.
+/// H12 detects: five stalls of half a second in 15 s.
+/// H12 accepts: the same run without stalls.
 #[test]
 fn stalls_of_a_closed_loop_are_told() {
     // Five stalls of half a second in 15 s: no percentile shows them.
@@ -233,8 +233,8 @@ fn stalls_of_a_closed_loop_are_told() {
     assert!(said(&quick).is_empty(), "{:?}", quick.checks);
 }
 
-/// Lie of H06: an open loop beyond what the storage does.
-/// Twin of H06: one within.
+/// H06 detects: an open loop above the rate of the storage.
+/// H06 accepts: an open loop below the rate of the storage.
 #[test]
 fn a_rate_beyond_what_the_storage_does_is_told() {
     // 2000 a second complete, one at a time; 2150 are planned.
@@ -257,8 +257,8 @@ fn a_rate_beyond_what_the_storage_does_is_told() {
     assert!(said(&kept).is_empty(), "{:?}", kept.checks);
 }
 
-/// Lie of H21: errors of the ramp.
-/// Twin of H21: none.
+/// H21 detects: errors in the ramp.
+/// H21 accepts: no error.
 #[test]
 fn errors_of_the_ramp_are_told() {
     let fails = |until: u64| {
@@ -275,8 +275,8 @@ fn errors_of_the_ramp_are_told() {
     assert_eq!(check(&none, "H21").verdict, Verdict::Pass);
 }
 
-/// Lie of H05: a read differs; 1 % compared is not every read; a bystander alone compares.
-/// Twin of H05: every read compared.
+/// H05 detects: a miscompare; 1 % of the reads compared; only another worker compares.
+/// H05 accepts: every read compared.
 #[test]
 fn data_are_right_as_far_as_they_were_compared() {
     let judge = |samples: &[Option<f64>], reads_done: u64, mismatch| {
@@ -315,8 +315,8 @@ fn data_are_right_as_far_as_they_were_compared() {
     assert_eq!(judge(&[Some(1.0)], 9, true).verdict, Verdict::Fail);
 }
 
-/// Lie of H05: what a job wrote is not there when it is read after the run.
-/// Twin of H05: it is.
+/// H05 detects: written data are missing in the reads after the run.
+/// H05 accepts: written data are found in the reads after the run.
 #[test]
 fn what_is_only_written_is_judged_by_reads_after_the_run() {
     let writes = |verify| Workload { verify, ..Workload::new(Access::new(4096, 0.0, 100.0), 1) };
@@ -345,8 +345,8 @@ fn what_is_only_written_is_judged_by_reads_after_the_run() {
     }
 }
 
-/// Lie of H05: a place of real data reads otherwise after the run.
-/// Twin of H05: places of real data read the same.
+/// H05 detects: an offset with real data reads differently after the run.
+/// H05 accepts: offsets with real data read the same after the run.
 #[test]
 fn real_data_are_the_same_before_and_after_a_job_that_only_reads() {
     let mut totals = Totals::default();

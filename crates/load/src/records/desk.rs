@@ -53,7 +53,7 @@ struct Shared {
     opening: AtomicU64,
     /// 0 before the run starts.
     closing: AtomicU64,
-    /// Nobody records any more.
+    /// All recording has ended.
     over: AtomicBool,
 }
 

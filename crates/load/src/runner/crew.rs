@@ -25,7 +25,7 @@ pub(super) struct Crew {
     pub(super) handovers: Vec<Arc<Handover>>,
     wakers: Vec<Waker>,
     pub(super) ids: Vec<i32>,
-    /// Their SQPOLL threads.
+    /// SQPOLL threads of the rings.
     pub(super) pollers: Vec<i32>,
     /// Time split with other loops on shared threads.
     pub(super) shared_time: Vec<Arc<SharedTime>>,

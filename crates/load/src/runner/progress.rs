@@ -6,13 +6,13 @@ use std::time::Duration;
 use block::Nanos;
 use os::Clock;
 use stats::live::{About, Action, Live, Phase, Snapshot};
-use stats::{Collector, RunResult, Second};
+use stats::{Buckets, Collector, RunResult, Second};
 use volume::Hidden;
 
 use super::crew::Crew;
 use super::notes::origin;
 use super::standstill::Standstills;
-use super::{OVERTIME_SECONDS, Shared};
+use super::{Gate, OVERTIME_SECONDS, Shared};
 use crate::engine::Stop;
 use crate::equals::names;
 use crate::handover::Directive;
@@ -141,7 +141,7 @@ impl<'a> Run<'a> {
         &mut self,
         crew: &Crew,
         desk: Option<&Desk>,
-        gate: Option<fn()>,
+        gate: Option<&dyn Gate>,
         live: &mut dyn Live,
     ) -> Measured {
         let spec = self.spec;
@@ -155,8 +155,9 @@ impl<'a> Run<'a> {
             witness = Some(Witness::look(self.prepared, self.cold_reads));
         }
         let witness = witness.expect("looked before or after the filling");
-        gate.into_iter().for_each(|wait| wait());
-        let planned = self.await_start(crew, live);
+        let stop = self.stop.clone();
+        let named = gate.and_then(|gate| gate.wait(&stop, &mut || self.poll(live)));
+        let planned = self.await_start(named, crew, live);
         // Before the first I/O: on a busy host this thread may not run again for a while.
         self.collected.restart();
         let mut opening = self.opening(witness);
@@ -307,7 +308,7 @@ impl<'a> Run<'a> {
             self.asked = self.stop.asked();
             let reading = self.take_second(crew, live.wants_workers());
             let t_s = self.clock.now().since(begin).as_secs_f64();
-            let (second, latency_ns) = self.collected.end_second(t_s);
+            let (second, latencies) = self.collected.end_second(t_s);
             let cpu = reading.live_since(&before, &reading.since(&before, 0));
             before = reading;
             self.count(&second);
@@ -318,7 +319,8 @@ impl<'a> Run<'a> {
                 iops: second.iops,
                 flush_iops: second.flush_iops,
                 bytes_per_second: second.bytes_per_second,
-                latency_ns,
+                latency_ns: latencies.summary(),
+                buckets: live.wants_buckets().then(|| Buckets::of(&latencies)),
                 counts: self.collected.counts().clone(),
                 targets: self.collected.target_rates(),
                 workers: self.collected.worker_seconds(),
@@ -341,10 +343,8 @@ impl<'a> Run<'a> {
                 self.steady_at_s = Some(t_s);
                 return (true, self.clock.now());
             }
-            if self.searching && crew.has_found() {
-                return (true, self.clock.now());
-            }
-            if self.finished && self.stop.asked() == 0 && self.trouble.is_none() {
+            let is_done = self.finished && self.stop.asked() == 0 && self.trouble.is_none();
+            if is_done || self.searching && crew.has_found() {
                 return (true, self.clock.now());
             }
             if early || self.stop.asked() > 0 || self.trouble.is_some() {

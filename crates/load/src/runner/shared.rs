@@ -15,11 +15,20 @@ use super::progress::{Opening, POLL, Run};
 const TOLD: Duration = Duration::from_millis(10);
 
 impl Run<'_> {
-    /// Waits for the planned instant, less the ramp, unless the user asks for an end. Returns the
+    /// Waits for the planned instant, less the ramp, unless the user asks for an end: the instant
+    /// that the gate `named` by the clock of the cores, or that of the wall clock. Returns the
     /// instant by the clock of the cores; `None` if none is planned, or it was missed.
-    pub(super) fn await_start(&mut self, crew: &Crew, live: &mut dyn Live) -> Option<Nanos> {
-        let window_ns = self.shared?.start_ns?;
+    pub(super) fn await_start(
+        &mut self,
+        named: Option<Nanos>,
+        crew: &Crew,
+        live: &mut dyn Live,
+    ) -> Option<Nanos> {
         let ramp_ns = (self.spec.ramp_seconds * 1e9) as u64;
+        if let Some(window) = named {
+            return self.await_own(Nanos(window.0.saturating_sub(ramp_ns)), crew, live);
+        }
+        let window_ns = self.shared?.start_ns?;
         let start_ns = window_ns.saturating_sub(ramp_ns);
         if start_ns <= wall::now_ns() {
             return None;
@@ -35,6 +44,22 @@ impl Run<'_> {
         let start = now + Nanos(start_ns.saturating_sub(now_ns));
         crew.start_at(start);
         while !wall::approach(start_ns, TOLD) {}
+        Some(start)
+    }
+
+    /// Waits for an instant of the clock of the cores.
+    fn await_own(&mut self, start: Nanos, crew: &Crew, live: &mut dyn Live) -> Option<Nanos> {
+        if self.clock.now() >= start {
+            return None;
+        }
+        // Nobody sets this clock: the workers may have the instant at once.
+        crew.start_at(start);
+        while !self.clock.approach(start, POLL) {
+            self.poll(live);
+            if self.stop.asked() > 0 {
+                return None;
+            }
+        }
         Some(start)
     }
 
@@ -59,11 +84,13 @@ impl Run<'_> {
                 error_ns: known
                     .filter(|known| known.synchronised)
                     .map(|known| u64::try_from(known.error.as_nanos()).unwrap_or(u64::MAX)),
+                ..WallClock::default()
             },
             planned_ns: shared.start_ns,
             started_ns,
             ended_ns: ended_ns.max(started_ns),
             exact: self.collected.exact(),
+            window: (whole.start <= whole.end).then_some((whole.start.0, whole.end.0)),
             ..Part::default()
         })
     }

@@ -24,7 +24,7 @@ pub type Made = (Vec<Box<dyn Lane>>, Box<dyn Storage>);
 
 /// Workers that share storage with each other, and nothing with the rest.
 pub struct Part<'a> {
-    /// Their indices in the spec.
+    /// Indices of the workers in the spec.
     pub workers: Vec<usize>,
     /// Creates their storage, on the thread that steps them.
     pub make: Box<dyn FnOnce() -> Result<Made, RunError> + Send + 'a>,

@@ -21,7 +21,7 @@ const STUCK: u32 = 1 << 22;
 
 /// Some workers of a run in progress.
 pub(super) struct Section {
-    /// Their indices in the spec.
+    /// Indices of the workers in the spec.
     places: Vec<usize>,
     workers: Vec<Worker>,
     /// When workers are to be stepped, and the valid entry of each.

@@ -50,9 +50,9 @@ pub(super) struct Cold {
 enum Alike {
     /// Not at all.
     No,
-    /// They are as long, and of random places.
+    /// Both have the same length, at random offsets.
     All,
-    /// They are of random places and of several sizes: a fifth of each worker's, or more, are as
+    /// Reads at random offsets, of several sizes: a fifth of each worker's, or more, are as
     /// long.
     Fifth,
 }

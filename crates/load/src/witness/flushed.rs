@@ -80,7 +80,7 @@ impl Witness {
 enum Forced {
     /// Half of it takes at most this many nanoseconds.
     Took(u64),
-    /// Its flushes mostly follow no write, and too few were measured.
+    /// Most flushes follow no write, and too few were measured.
     TooRare,
 }
 
@@ -91,7 +91,7 @@ enum Followers {
     Most,
     /// At least this share.
     Share(f64),
-    /// There are none.
+    /// No flush.
     None,
 }
 

@@ -82,8 +82,8 @@ mod test {
         )
     }
 
-    /// Lie of H08: a corner gets nearly all I/Os, and a bystander a few everywhere.
-    /// Twin of H08: two workers, each with half of the I/Os and of the volume.
+    /// H08 detects: nearly all I/Os use a small range, another worker a few of the whole volume.
+    /// H08 accepts: two workers, each with half of the I/Os and of the volume.
     #[test]
     fn a_bystander_does_not_widen_the_working_set() {
         assert_eq!(share(&[(990_000, (0, 10), 1.0), (10, (0, 1000), 1.0)]), 0.01);

@@ -15,9 +15,9 @@ pub(super) struct Seen {
     pub(super) name: String,
     /// Number of the volume that it is, or is a part of.
     pub(super) whole: usize,
-    /// Its share of the volume's reads and writes, 0 to 1.
+    /// The part's share of the volume's reads and writes, 0 to 1.
     shares: [f64; 2],
-    /// Its workers, as indices into the spec's.
+    /// The part's workers, as indices into the spec's.
     pub(super) workers: Vec<usize>,
     pub(super) volume: Arc<dyn Volume>,
     pub(super) ground: Ground,
@@ -200,7 +200,7 @@ impl Seen {
         }
     }
 
-    /// Its part of the reads and writes of the whole.
+    /// Returns the share of the whole's reads and writes.
     pub(super) fn part_of(&self, whole: [u64; 2]) -> [u64; 2] {
         [0, 1].map(|way| (whole[way] as f64 * self.shares[way]).round() as u64)
     }

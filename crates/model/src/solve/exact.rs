@@ -85,18 +85,44 @@ pub(super) fn solve(closed: &Closed) -> Result<Means, ModelError> {
         return Err(ModelError::TooLarge { what, limit: CELLS_MAX, remedy });
     }
     let mut tables = Tables::new(closed, plan);
-    let mut last = Point::new(closed);
+    let (visits, mut last) = (Visits::of(closed), Point::new(closed));
     for subnet in (0..tables.subnets).rev() {
         let left = tables.left(subnet);
+        last.present.fill(0);
         for at in 0..tables.points {
-            tables.point(closed, subnet, &left, at, &mut last);
+            tables.point(closed, &visits, (subnet, &left), at, &mut last);
+            last.advance(closed);
         }
     }
     Ok(Means { throughput_per_s: last.throughput_per_s, residence_s: last.residence_s })
 }
 
+/// Visits between classes and centers. Most centers are visited by one class of many: a drive by
+/// its own I/Os.
+struct Visits {
+    /// Centers that a class visits, in their order.
+    centers: Vec<Vec<usize>>,
+    /// Classes that visit a center, in their order.
+    classes: Vec<Vec<usize>>,
+}
+
+impl Visits {
+    fn of(closed: &Closed) -> Visits {
+        let (centers, classes) = (0..closed.centers.len(), 0..closed.classes.len());
+        let meet = |k: usize, class: usize| closed.centers[k].demand_s[class] != 0.0;
+        let of_class = |class| centers.clone().filter(|k| meet(*k, class)).collect();
+        let of_center = |k| classes.clone().filter(|class| meet(k, *class)).collect();
+        Visits {
+            centers: classes.clone().map(of_class).collect(),
+            classes: centers.clone().map(of_center).collect(),
+        }
+    }
+}
+
 /// Means at one population.
 struct Point {
+    /// Requests of each class.
+    present: Vec<usize>,
     throughput_per_s: Vec<f64>,
     residence_s: Vec<Vec<f64>>,
 }
@@ -105,7 +131,18 @@ impl Point {
     fn new(closed: &Closed) -> Point {
         let classes = closed.classes.len();
         let residence_s = vec![vec![0.0; classes]; closed.centers.len()];
-        Point { throughput_per_s: vec![0.0; classes], residence_s }
+        Point { present: vec![0; classes], throughput_per_s: vec![0.0; classes], residence_s }
+    }
+
+    /// Moves to the next population, in the order of the strides.
+    fn advance(&mut self, closed: &Closed) {
+        for (present, population) in self.present.iter_mut().zip(&closed.population) {
+            if *present < *population as usize {
+                *present += 1;
+                return;
+            }
+            *present = 0;
+        }
     }
 }
 
@@ -167,15 +204,15 @@ impl Tables {
     fn point(
         &mut self,
         closed: &Closed,
-        subnet: usize,
-        left: &[usize],
+        visits: &Visits,
+        (subnet, left): (usize, &[usize]),
         at: usize,
         found: &mut Point,
     ) {
         let row = self.row(subnet, at);
         let mut pivot = None;
         for class in 0..closed.classes.len() {
-            let present = at / self.strides[class] % (closed.population[class] as usize + 1);
+            let present = found.present[class];
             if present == 0 {
                 found.throughput_per_s[class] = 0.0;
                 continue;
@@ -183,7 +220,8 @@ impl Tables {
             pivot = pivot.or(Some(class));
             let before = self.row(subnet, at - self.strides[class]);
             let mut sum = closed.delay_s[class];
-            for (k, center) in closed.centers.iter().enumerate() {
+            for k in visits.centers[class].iter().copied() {
+                let center = &closed.centers[k];
                 let (residence, count) = self.residence(center, k, before, class, left);
                 found.residence_s[k][class] = residence;
                 sum += residence * count as f64;
@@ -193,15 +231,19 @@ impl Tables {
             found.throughput_per_s[class] =
                 if sum > 0.0 { present as f64 / sum } else { f64::INFINITY };
         }
-        for k in 0..closed.centers.len() {
-            let throughputs = found.throughput_per_s.iter().zip(&found.residence_s[k]);
-            let present = throughputs.filter(|(x, r)| x.is_finite() && **r > 0.0);
+        for (k, classes) in visits.classes.iter().enumerate() {
+            let residence_s = &found.residence_s[k];
+            let means =
+                classes.iter().map(|class| (found.throughput_per_s[*class], residence_s[*class]));
+            let present = means.filter(|(x, r)| x.is_finite() && *r > 0.0);
             self.cells[row + k] = present.map(|(x, r)| x * r).sum();
         }
         let throughput = pivot.map_or(0.0, |class| found.throughput_per_s[class]);
         self.cells[row + self.width - 1] = throughput;
-        for index in 0..self.dependent.len() {
-            self.marginals(closed, subnet, index, at, pivot, &found.throughput_per_s);
+        for (index, members) in left.iter().enumerate() {
+            if *members > 0 || pivot.is_none() {
+                self.marginals(closed, subnet, index, at, pivot, &found.throughput_per_s);
+            }
         }
     }
 
@@ -252,9 +294,6 @@ impl Tables {
             self.cells[begin] = 1.0;
             return;
         };
-        if self.left(subnet)[index] == 0 {
-            return;
-        }
         let without = self.row(subnet + self.steps[index], at) + self.width - 1;
         let less = self.row(subnet, at - self.strides[pivot]) + self.marginals[index];
         let ratio = throughput_per_s[pivot] / self.cells[without];

@@ -349,10 +349,12 @@ impl Bill {
 
 /// Applies a drive's bandwidth without a direction to both reads and writes.
 fn both_ways(catalogue: &mut Catalogue) {
-    let both = |part: &&mut Arc<Part>| {
-        part.class == Class::Drive && part.figures.contains_key("bandwidth")
-    };
-    for drive in catalogue.parts.values_mut().filter(both) {
+    let both = |part: &Part| part.class == Class::Drive && part.figures.contains_key("bandwidth");
+    if !catalogue.parts.values().any(|part| both(part)) {
+        return;
+    }
+    let parts = Arc::make_mut(&mut catalogue.parts).values_mut();
+    for drive in parts.filter(|part| both(part)) {
         let figures = &mut Arc::make_mut(drive).figures;
         let Some(both) = figures.get("bandwidth").cloned() else { continue };
         for way in ["read_bandwidth", "write_bandwidth"] {

@@ -9,26 +9,29 @@
 
 mod learn;
 mod read;
+mod recorded;
 mod table;
 mod tail;
 
 use std::sync::OnceLock;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::bill::Bill;
 use crate::predict::{BUSY, Prediction, predict};
+use crate::search::on_all_cores;
 use crate::system::{Level, PlanError, Tweak};
 use catalogue::Catalogue;
 
 pub(crate) use learn::middle;
 pub use learn::{Alike, Learned, interval, learn};
 pub use read::{Evidence, EvidenceError, Given, Row, Source, TailRow, What};
+use recorded::learned;
 pub use table::{Asked, Table, Total, table};
 pub use tail::{Tail, tail};
 
 /// Class of a system, by its bottleneck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
     /// One drive with too few I/Os in flight to keep it busy.
@@ -79,7 +82,7 @@ impl Class {
     /// Factor from what a network says to the middle of an answer; 1 without evidence.
     pub(crate) fn middle(self) -> f64 {
         let alike = Alike { class: self, guessed: false };
-        learn(shipped(), alike, |_| true).map_or(1.0, |learned| interval(&learned).1)
+        learned(alike).map_or(1.0, |learned| interval(learned).1)
     }
 
     /// Of a bill, by what its answer says.
@@ -135,9 +138,12 @@ pub struct Sample {
 ///
 /// The row without a prediction, with the reason.
 pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>, EvidenceError> {
-    let one = |(at, row): (usize, &Row)| {
+    let others = evidence.others(catalogue);
+    let one = |(at, row): &(usize, &Row)| {
+        let at = *at;
         let wrong = |reason: String| EvidenceError { row: at, name: row.name(), reason };
-        let bill = evidence.bill(row, catalogue).map_err(wrong)?;
+        let catalogue = others.get(row.source.as_str()).unwrap_or(catalogue);
+        let bill = evidence.bill_of(row, catalogue).map_err(wrong)?;
         let found = predict(&bill, &Tweak::default()).map_err(|e| wrong(e.to_string()))?;
         let (what, published) = row.published();
         let (model, sign) = match what {
@@ -151,7 +157,8 @@ pub fn samples(evidence: &Evidence, catalogue: &Catalogue) -> Result<Vec<Sample>
         let (source, asked_blind) = (row.source.clone(), row.blind.map(f64::ln));
         Ok(Sample { row: at, alike, source, publisher, published, model, residual, asked_blind })
     };
-    evidence.rows.iter().enumerate().filter(|(_, row)| !row.recalled).map(one).collect()
+    let rows = evidence.rows.iter().enumerate().filter(|(_, row)| !row.recalled);
+    on_all_cores(&rows.collect::<Vec<_>>(), one).into_iter().collect()
 }
 
 /// Uncertainty of a prediction: the middle, and the interval that eight of ten published results
@@ -168,15 +175,6 @@ pub struct Sure {
     pub ends: Option<(f64, f64)>,
 }
 
-/// Returns the built-in rows, predicted once.
-fn shipped() -> &'static [Sample] {
-    static ASKED: OnceLock<Vec<Sample>> = OnceLock::new();
-    ASKED.get_or_init(|| {
-        // A test predicts all of them.
-        samples(&Evidence::shipped(), &Catalogue::shipped()).unwrap_or_default()
-    })
-}
-
 /// Returns the uncertainty of a prediction. `spread` is p10 and p90 of the draws over p50: a
 /// prediction from uncertain figures is no more certain than they are.
 ///
@@ -185,7 +183,7 @@ fn shipped() -> &'static [Sample] {
 /// Errors of [`predict`].
 pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure, PlanError> {
     let class = Class::of(bill, found);
-    let learned = learn(shipped(), Alike::of(class, found), |_| true);
+    let learned = learned(Alike::of(class, found)).cloned();
     let Some(known) = &learned else {
         return Ok(Sure { class, learned: None, middle: 1.0, ends: None });
     };
@@ -197,8 +195,17 @@ pub fn sure(bill: &Bill, found: &Prediction, spread: (f64, f64)) -> Result<Sure,
 /// The largest factor of any class from what its network says to the middle of the answer, at
 /// least 1.
 pub(crate) fn largest_middle() -> f64 {
-    static LARGEST: OnceLock<f64> = OnceLock::new();
-    *LARGEST.get_or_init(|| Class::ALL.into_iter().map(Class::middle).fold(1.0, f64::max))
+    middles().1
+}
+
+/// The smallest and the largest factor of any class from what its network says to the middle of
+/// the answer: 1 is between them.
+pub(crate) fn middles() -> (f64, f64) {
+    static ENDS: OnceLock<(f64, f64)> = OnceLock::new();
+    *ENDS.get_or_init(|| {
+        let middles = || Class::ALL.into_iter().map(Class::middle);
+        (middles().fold(1.0, f64::min), middles().fold(1.0, f64::max))
+    })
 }
 
 #[cfg(test)]

@@ -258,11 +258,23 @@ impl Evidence {
     ///
     /// The reason why there is none, as text.
     pub fn bill(&self, row: &Row, catalogue: &Catalogue) -> Result<Bill, String> {
-        let text = self.text(row);
         let own = self.sources[&row.source].figures.as_deref();
         let others = own.map(|own| without(catalogue, own));
-        let catalogue = others.as_ref().unwrap_or(catalogue);
-        Bill::read("evidence", &text, catalogue).map_err(|error| error.to_string())
+        self.bill_of(row, others.as_ref().unwrap_or(catalogue))
+    }
+
+    /// Returns the bill of a row with the figures of this catalogue.
+    pub(super) fn bill_of(&self, row: &Row, catalogue: &Catalogue) -> Result<Bill, String> {
+        Bill::read("evidence", &self.text(row), catalogue).map_err(|error| error.to_string())
+    }
+
+    /// Returns, by the keys of sources, the catalogue without the source's own figures. Other
+    /// sources have none.
+    pub(super) fn others(&self, catalogue: &Catalogue) -> BTreeMap<&str, Catalogue> {
+        let with = self.sources.iter().filter_map(|(key, source)| {
+            Some((key.as_str(), without(catalogue, source.figures.as_deref()?)))
+        });
+        with.collect()
     }
 
     /// Returns the bill of a row as a file, for use with `plan`.
@@ -361,7 +373,7 @@ impl Row {
 fn without(catalogue: &Catalogue, source: &str) -> Catalogue {
     let mut others = catalogue.clone();
     let has = |part: &Part| part.figures.values().flatten().any(|figure| figure.source == source);
-    for part in others.parts.values_mut().filter(|part| has(part)) {
+    for part in Arc::make_mut(&mut others.parts).values_mut().filter(|part| has(part)) {
         Arc::make_mut(part).figures.retain(|_, figures| {
             figures.retain(|figure| figure.source != source);
             !figures.is_empty()

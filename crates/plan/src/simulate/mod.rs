@@ -4,6 +4,7 @@
 //! bill's parts come from [`System`](crate::system::System), for each operation and size.
 
 mod apart;
+mod heading;
 mod parts;
 mod theory;
 
@@ -18,8 +19,10 @@ use model::{ModelError, StationId, Step};
 use stats::live::{About, Action, Live, Snapshot};
 use stats::{Check, Class, Cpu, Direction, Latency, RunResult, Verdict};
 
+pub use heading::{answer, line};
 pub use theory::{Theory, theory};
 
+use crate::answer::{DRAWS, SEED};
 use crate::bill::Bill;
 use crate::predict::least_sure;
 use crate::system::{PlanError, rests_on};
@@ -173,6 +176,13 @@ impl Simulator {
         Ok(())
     }
 
+    /// Returns the line of `plan`'s answer for a bill under this work, or that there is none.
+    fn heading(&self, spec: &RunSpec) -> Option<String> {
+        let System::Bill(bill) = &self.system else { return None };
+        let found = answer(bill, &spec.workers, self.drives.len(), (DRAWS, SEED));
+        Some(found.map_or_else(|| UNCORRECTED.to_owned(), |found| line(&found)))
+    }
+
     /// Returns the seed of a run, derived from the configured one and from the run's content. Runs
     /// of a sweep that drew the same times would all have the same error, and a fit to them would
     /// be too certain.
@@ -222,7 +232,6 @@ impl Simulator {
                 let mut remarks = parts.remarks.clone();
                 let inputs = rests_on(&parts.inputs);
                 remarks.push(format!("rests on {inputs}; a number is of the least sure kind"));
-                remarks.push(UNCORRECTED.to_owned());
                 let machines = apart::Machines::of_bill(parts, hosts);
                 Ok(Motion { machines, cores, kind, remarks })
             }
@@ -261,6 +270,7 @@ impl Runner for Simulator {
         if accesses.len() > 1 {
             weigh(&mut result, spec);
         }
+        result.warnings.extend(self.heading(spec));
         result.warnings.extend(motion.remarks);
         match calibrated {
             Some(source) => result.warnings.push(format!("calibrated by {source}")),
@@ -367,7 +377,7 @@ impl Cores {
     }
 }
 
-/// What a simulation is not.
+/// The note of a simulation that nothing corrects.
 const UNCORRECTED: &str =
     "uncorrected: the network of the parts alone; plan corrects it by published results";
 

@@ -55,6 +55,37 @@ fn of<'a>(sizing: &'a Sizing, drive: &str) -> &'a Sized {
 }
 
 #[test]
+fn a_quick_decision_is_that_of_the_exact_response_time() {
+    let parts = Catalogue::shipped();
+    let drives = parts.parts.values().filter(|part| part.class == Class::Drive);
+    let (mut yes, mut no) = (0, 0);
+    for (number, drive) in drives.enumerate().filter(|(number, _)| number % 17 == 0) {
+        let limit_s = [100e-6, 300e-6, 1e-3, 8e-3][number / 17 % 4];
+        let work = Work { size_bytes: 4096.0, read_share: 0.7, outstanding: 32, flush: None };
+        let adapter = Some("lsi-9211-8i".to_owned());
+        let need = Need { latency_s: Some(limit_s), adapter, ..need(0.0, 0.7) };
+        let need = Need { work, server: None, ..need };
+        for (hosts, drives) in [(1, 1), (1, 8), (3, 4)] {
+            let kit = |iops| {
+                let solved = RefCell::default();
+                Kit { need: &need, drive, catalogue: &parts, iops, capacity: None, solved }
+            };
+            let Ok(most) = kit(1.0).tried(hosts, drives) else { continue };
+            for share in [0.2, 0.6, 0.95] {
+                let kit = kit(most.whole.iops * share);
+                let tried = kit.tried(hosts, drives).unwrap();
+                let quick = kit.suffices(&tried);
+                let exact = kit.lacks(&tried).is_none();
+                let said = format!("{hosts} x {drives} x {}, {share}, {limit_s}", drive.id);
+                assert_eq!(quick, exact, "{said}: {:?}", kit.latency_s(&tried));
+                if exact { yes += 1 } else { no += 1 }
+            }
+        }
+    }
+    assert!(yes > 20 && no > 20, "{yes} suffice, {no} do not");
+}
+
+#[test]
 fn hosts_and_drives_by_hand() {
     let parts = catalogue();
     let sizing = size(&need(30e6, 1.0), &parts);

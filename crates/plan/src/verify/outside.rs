@@ -97,7 +97,8 @@ fn mixes(table: &mut Table) -> Result<(), PlanError> {
         // A figure in the bill precedes the rated mix, which is what is predicted.
         let known = bill.catalogue.parts[part].figures["write_iops"][0].clone();
         let figure = catalogue::Figure { value: weight, low: weight, high: weight, ..known };
-        let part = bill.catalogue.parts.get_mut(part).expect("checked");
+        let parts = Arc::make_mut(&mut bill.catalogue.parts);
+        let part = parts.get_mut(part).expect("checked");
         let figures = &mut Arc::make_mut(part).figures;
         figures.insert("mix_factor".to_owned(), vec![figure]);
         Ok::<f64, PlanError>(solved(&bill, &[])?.iops)
@@ -174,7 +175,8 @@ fn fibre(table: &mut Table) -> Result<(), PlanError> {
         bill.groups[0].link = Some(link.to_owned());
         let known = bill.catalogue.parts[link].figures["coding"][0].clone();
         let figure = catalogue::Figure { value: framing, ..known };
-        let link = bill.catalogue.parts.get_mut(link).expect("checked");
+        let parts = Arc::make_mut(&mut bill.catalogue.parts);
+        let link = parts.get_mut(link).expect("checked");
         let figures = &mut Arc::make_mut(link).figures;
         figures.insert("framing".to_owned(), vec![figure]);
         Ok::<f64, PlanError>(solved(&bill, &[])?.bytes_per_s)

@@ -134,7 +134,7 @@ pub struct Story {
     pub lanes: usize,
     /// The network between the array and its legs.
     pub over: Over,
-    /// There is an array; without one the first leg is used alone, and reconnects.
+    /// Whether the legs are an array; without one the first leg is used alone, and reconnects.
     pub array: bool,
     /// The steps.
     pub steps: Vec<Step>,

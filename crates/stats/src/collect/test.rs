@@ -36,7 +36,8 @@ fn percentiles_come_from_merged_histograms() {
         collector.add(worker, &part(7, ios, ns));
     }
     collector.add(3, &part(7, 1000, 10_000));
-    let (row, latency) = collector.end_second(1.0);
+    let (row, latencies) = collector.end_second(1.0);
+    let latency = latencies.summary();
     assert_eq!((row.iops, row.p99_ns, row.max_ns), (100_000.0, Some(100), Some(10_000)));
     assert_eq!((row.mean_ns, latency.p99_9), (Some(199.0), Some(10_000)));
     assert_eq!(collector.workers()[3].latency_ns.p50, Some(10_000));

@@ -2,35 +2,14 @@
 //! metrics can read them at any time. A collector adds up the histograms of 55 buckets over
 //! minutes, which gives a p99 at 5 IOPS, too.
 
-use block::Op;
+use block::{EDGES, EDGES_NS, Op};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::histogram::Latencies;
 use crate::interval::{Interval, Tally};
 
-/// Upper edges of the buckets in nanoseconds: six per decade, from 100 ns to 100 s. Longer
-/// latencies are in no bucket, but in `samples`.
-pub const EDGES_NS: [u64; EDGES] = edges();
-/// Number of edges.
-pub const EDGES: usize = 55;
-
-/// Edges of a decade in tenths.
-const STEPS: [u64; 6] = [10, 15, 20, 30, 50, 70];
-
-const fn edges() -> [u64; EDGES] {
-    let mut edges = [0; EDGES];
-    let (mut index, mut decade_ns) = (0, 10);
-    while index < EDGES {
-        edges[index] = decade_ns * STEPS[index % STEPS.len()];
-        index += 1;
-        if index.is_multiple_of(STEPS.len()) {
-            decade_ns *= 10;
-        }
-    }
-    edges
-}
-
 /// Counters of each direction.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
     /// Reads.
     pub read: DirectionCounts,
@@ -43,7 +22,7 @@ pub struct Counts {
 }
 
 /// Counters of one direction.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionCounts {
     /// Done without a fault.
     pub ios: u64,
@@ -52,10 +31,11 @@ pub struct DirectionCounts {
     /// Bytes moved.
     pub bytes: u64,
     /// Latencies up to each of [`EDGES_NS`], and longer than the one before.
+    #[serde(serialize_with = "as_list", deserialize_with = "of_list")]
     pub buckets: [u64; EDGES],
     /// Latencies in all.
     pub samples: u64,
-    /// Their sum in nanoseconds.
+    /// Sum of the latencies in nanoseconds.
     pub latency_ns: u128,
 }
 
@@ -75,16 +55,27 @@ impl Counts {
         self.flush.add(&done.flush);
     }
 
-    /// Returns the directions with I/Os, with their names.
-    pub fn used(&self) -> impl Iterator<Item = (&'static str, &DirectionCounts)> {
+    /// Adds the counters of another host.
+    pub(crate) fn add_all(&mut self, other: &Counts) {
+        self.read.add_all(&other.read);
+        self.write.add_all(&other.write);
+        self.trim.add_all(&other.trim);
+        self.flush.add_all(&other.flush);
+    }
+
+    /// Returns the directions to show, with their names: reads and writes always, so that their
+    /// counters begin with 0, and others once there are some.
+    pub fn shown(&self) -> impl Iterator<Item = (&'static str, &DirectionCounts)> {
         let all = [
             (Op::Read, &self.read),
             (Op::Write, &self.write),
             (Op::Trim, &self.trim),
             (Op::Flush, &self.flush),
         ];
-        let used = all.into_iter().filter(|(_, of)| of.ios > 0 || of.errors > 0 || of.samples > 0);
-        used.map(|(op, of)| (name(op), of))
+        let used = |of: &DirectionCounts| of.ios > 0 || of.errors > 0 || of.samples > 0;
+        let shown =
+            all.into_iter().filter(move |(op, of)| matches!(op, Op::Read | Op::Write) || used(of));
+        shown.map(|(op, of)| (name(op), of))
     }
 }
 
@@ -103,6 +94,17 @@ impl DirectionCounts {
         self.errors += tally.errors;
         self.bytes += tally.bytes;
         self.add_latencies(&tally.latencies);
+    }
+
+    fn add_all(&mut self, other: &DirectionCounts) {
+        self.ios = self.ios.saturating_add(other.ios);
+        self.errors = self.errors.saturating_add(other.errors);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.samples = self.samples.saturating_add(other.samples);
+        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
+        for (sum, more) in self.buckets.iter_mut().zip(&other.buckets) {
+            *sum = sum.saturating_add(*more);
+        }
     }
 
     /// Adds latencies. A bucket of the finer histogram counts at its upper end, so no latency
@@ -126,17 +128,22 @@ impl DirectionCounts {
     }
 }
 
+fn as_list<S: Serializer>(buckets: &[u64; EDGES], to: S) -> Result<S::Ok, S::Error> {
+    buckets.as_slice().serialize(to)
+}
+
+fn of_list<'de, D: Deserializer<'de>>(from: D) -> Result<[u64; EDGES], D::Error> {
+    let list = Vec::<u64>::deserialize(from)?;
+    let wrong = |list: Vec<u64>| {
+        serde::de::Error::custom(format_args!("{} buckets, not {EDGES}", list.len()))
+    };
+    list.try_into().map_err(wrong)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
     use block::Nanos;
-
-    #[test]
-    fn edges_are_six_a_decade_from_100_ns_to_100_s() {
-        assert_eq!(EDGES_NS[..7], [100, 150, 200, 300, 500, 700, 1000]);
-        assert_eq!(EDGES_NS[EDGES - 1], 100_000_000_000);
-        assert!(EDGES_NS.windows(2).all(|pair| pair[0] < pair[1]));
-    }
 
     #[test]
     fn every_latency_is_in_one_bucket_at_or_above_its_edge() {
@@ -163,6 +170,11 @@ mod test {
             assert!(count == 2 * within || near, "up to {edge} ns: {count}");
             from = *edge;
         }
-        assert_eq!(counts.used().map(|(name, _)| name).collect::<Vec<_>>(), ["read"]);
+        let shown =
+            |counts: &Counts| counts.shown().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
+        assert_eq!(shown(&counts), "read write", "writes that never were have a counter");
+        done.record(Op::Flush, 0, Nanos(5));
+        counts.add(&done);
+        assert_eq!(shown(&counts), "read write flush");
     }
 }

@@ -15,6 +15,16 @@ pub(super) struct Costs {
 }
 
 impl Costs {
+    /// Whether another host does the same work, on volumes of its own or not.
+    pub fn is_same_work(&self, other: &Costs) -> bool {
+        let work = |of: &Costs| {
+            let Job { size_bytes, workers, volumes, outstanding, .. } = of.job;
+            (size_bytes, workers, volumes, outstanding, of.job.rate_per_s.map(f64::to_bits))
+        };
+        let mix = |of: &Costs| [of.job.read_percent, of.job.random_percent].map(f64::to_bits);
+        (work(self), mix(self)) == (work(other), mix(other))
+    }
+
     pub fn of(result: &RunResult) -> Costs {
         Costs {
             cpu: result.cpu,

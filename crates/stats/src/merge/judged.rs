@@ -97,13 +97,19 @@ fn clocks(hosts: &[Host], common: &CommonWindow) -> Check {
         Some(0) => check(Verdict::Pass, "one machine, which has one clock".to_owned()),
         Some(bound) => {
             let percent = bound as f64 / 1e9 / longest_s.max(1e-9) * 100.0;
+            let by_trips = hosts.iter().all(|host| host.row.clock.by_round_trips);
+            let by = if by_trips { "by round trips before and after" } else { "by their kernels" };
             let words = format!(
-                "by their kernels the clocks differ by at most {}, {percent:.2} % of the window \
-                 (at most {CLOCKS_PERCENT})",
+                "{by} the clocks differ by at most {}, {percent:.2} % of the window (at most \
+                 {CLOCKS_PERCENT})",
                 span(bound)
             );
             let verdict = if percent > CLOCKS_PERCENT { Verdict::Warn } else { Verdict::Pass };
-            check(verdict, words).mend("chronyc waitsync 30 0.001 (on each host, before the run)")
+            match by_trips {
+                true => check(verdict, words),
+                false => check(verdict, words)
+                    .mend("chronyc waitsync 30 0.001 (on each host, before the run)"),
+            }
         }
         None => {
             let free = |host: &&Host| host.row.clock.synchronised != Some(true);

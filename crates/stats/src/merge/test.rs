@@ -55,11 +55,13 @@ fn finished(collector: &Collector, number: u64, seconds: u64) -> RunResult {
             source: "tsc".into(),
             synchronised: Some(true),
             error_ns: Some(100_000),
+            ..WallClock::default()
         },
         planned_ns: Some(STARTED_NS),
         started_ns: STARTED_NS + number * 1000,
         ended_ns: STARTED_NS + number * 1000 + seconds * 1_000_000_000,
         exact: collector.exact(),
+        window: None,
     };
     let group = json!({ "volumes": ["ram:1g"], "workload": { "outstanding": 2 } });
     RunResult {
@@ -263,7 +265,12 @@ fn check(result: &RunResult, code: &str) -> Check {
 
 #[test]
 fn hosts_that_measure_apart_are_invalid() {
-    let clock = WallClock { source: "tsc".into(), synchronised: Some(true), error_ns: Some(1000) };
+    let clock = WallClock {
+        source: "tsc".into(),
+        synchronised: Some(true),
+        error_ns: Some(1000),
+        ..WallClock::default()
+    };
     let good = skewed(400_000_000, clock.clone());
     let window = good.common_window.as_ref().unwrap();
     assert_eq!(check(&good, "M01").verdict, Verdict::Pass, "{window:?}");

@@ -35,10 +35,12 @@ pub(super) fn common(hosts: &[Host]) -> CommonWindow {
 }
 
 /// The bound of the difference of any two clocks: the two largest errors. One machine has one
-/// clock.
+/// wall clock.
 fn clock_bound_ns(hosts: &[Host]) -> Option<u64> {
     let first = hosts.first()?;
-    if !first.row.machine.is_empty()
+    let measured = hosts.iter().all(|host| host.row.clock.by_round_trips);
+    if !measured
+        && !first.row.machine.is_empty()
         && hosts.iter().all(|host| host.row.machine == first.row.machine)
     {
         return Some(0);

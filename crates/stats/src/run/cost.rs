@@ -36,7 +36,7 @@ pub struct Cpu {
     /// for several workers the mean. About this share of each latency is due to the host: no thread
     /// reaps completions meanwhile. The rest is due to the volume and its transport.
     pub initiator_waited_percent: Option<f64>,
-    /// CPU cores that the targets on this host used.
+    /// CPU cores that the targets on this host used, or on the hosts that served the run.
     pub target_cores: Option<f64>,
     /// Core time per I/O in microseconds, initiator and target together.
     pub core_us_per_io: Option<f64>,

@@ -34,18 +34,27 @@ pub struct Part {
     pub ended_ns: u64,
     /// Data that the histograms of the result lack.
     pub exact: ExactTotals,
+    /// The measured window by the monotonic clock of the process, in nanoseconds: only within it.
+    #[serde(skip)]
+    pub window: Option<(u64, u64)>,
 }
 
 /// The clock of instants.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WallClock {
     /// The kernel's clock source: `tsc`.
     pub source: String,
     /// Whether something disciplines it; `None` if unknown.
     pub synchronised: Option<bool>,
-    /// The kernel's bound of its error in nanoseconds, if disciplined.
+    /// Bound of its error in nanoseconds: the kernel's, if disciplined, or that of round trips.
     pub error_ns: Option<u64>,
+    /// True if the instants are those of another host's clock, by round trips to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_round_trips: bool,
+    /// Drift against that clock during the run, in ppm.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift_ppm: Option<f64>,
 }
 
 /// Exact sums and moments of a result's totals.
@@ -116,9 +125,49 @@ pub struct HostResult {
     pub initiator_cores: Option<f64>,
     /// Class of the host's result.
     pub class: Class,
+    /// Difference from the hosts with the same work, if it is more than noise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub apart: Option<HostApart>,
     /// Reason why its result is incomplete, if it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partial: Option<String>,
+}
+
+/// Difference of a host from those that did the same work.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostApart {
+    /// Rate of the host over that of the others, less 100.
+    pub off_percent: f64,
+    /// Difference that the noise of the host's seconds explains.
+    pub noise_percent: f64,
+    /// The likely reason.
+    pub why: String,
+}
+
+/// A host that served the others of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServerResult {
+    /// Name.
+    pub name: String,
+    /// Model name of the CPU.
+    pub cpu: String,
+    /// Logical CPUs available to the server.
+    pub cores: u32,
+    /// Portals, each as protocol and address.
+    pub portals: Vec<String>,
+    /// Names of the served volumes.
+    pub volumes: Vec<String>,
+    /// Most connections at a time.
+    pub connections: u64,
+    /// CPU cores that the server used in the window.
+    pub target_cores: Option<f64>,
+    /// CPU usage of the whole host, 0 to 100.
+    pub cpu_percent: Option<f64>,
+    /// Reason why it did not serve to the end, if it did not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
 }
 
 /// The time in which all hosts measured.

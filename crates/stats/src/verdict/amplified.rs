@@ -61,9 +61,9 @@ pub(super) fn amplified(parts: &[Amplified], random: bool, share: f64) -> Option
 mod test {
     use super::*;
 
-    /// Lie of H07: flash whose write amplification grows in the window.
-    /// Lie of H07: no write amplification under random writes all over.
-    /// Twin of H07: write amplification that stays; none in a corner of it, or of writes in order.
+    /// H07 detects: flash whose write amplification grows in the window.
+    /// H07 detects: no write amplification under random writes to the whole drive.
+    /// H07 accepts: constant write amplification; none for a small range or sequential writes.
     #[test]
     fn amplification_that_has_not_settled_is_said() {
         let parts = |factors: &[f64]| -> Vec<Amplified> {

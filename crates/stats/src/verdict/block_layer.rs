@@ -295,8 +295,8 @@ mod test {
         block_layer(&[disk], Some(&[]), Vec::new())
     }
 
-    /// Lie of H18: a scheduler that orders, changed in the run.
-    /// Twin of H18: no scheduler.
+    /// H18 detects: an I/O scheduler that reorders, changed during the run.
+    /// H18 accepts: no I/O scheduler.
     #[test]
     fn settings_are_judged_by_what_is_asked() {
         let queue = Queue { wbt_us: Some(75_000), read_ahead_bytes: Some(131_072), ..silent() };
@@ -357,8 +357,8 @@ mod test {
         }
     }
 
-    /// Lie of H18: 2.1 % of the I/Os were merged.
-    /// Twin of H18: only those of others were.
+    /// H18 detects: 2.1 % of the I/Os were merged.
+    /// H18 accepts: only I/Os of other processes were merged.
     #[test]
     fn merged_ios_are_said() {
         let judge = |reads, writes, buffered| {
@@ -379,7 +379,7 @@ mod test {
         assert_eq!(judge(true, true, true).verdict, Verdict::Pass);
     }
 
-    /// Lie of H18: a setting is changed and put back.
+    /// H18 detects: a setting is changed and restored.
     #[test]
     fn settings_that_were_put_back_are_said() {
         let before = silent();
@@ -396,8 +396,8 @@ mod test {
         assert!(changed.evidence.contains("then vda, scheduler none, nomerges 2"), "{changed:?}");
     }
 
-    /// Lie of H18: writes into a volatile cache that nothing flushes.
-    /// Twin of H18: a job that flushes; a cache that keeps.
+    /// H18 detects: writes into a volatile cache without flushes.
+    /// H18 accepts: a job that flushes; a power-loss protected cache.
     #[test]
     fn writes_that_nothing_flushes_are_said() {
         let judge = |writes, flushes, volatile| {
@@ -415,7 +415,7 @@ mod test {
         }
     }
 
-    /// Lie of H18: a limit of I/Os of the control group.
+    /// H18 detects: an I/O limit of the cgroup.
     #[test]
     fn limits_are_named_with_file_and_value() {
         let limit = |reached| Throttle {

@@ -64,8 +64,8 @@ pub fn generator_ceiling(iops: f64, ceiling: Option<&Ceiling>) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H10: 95 % of what the generator can do.
-    /// Twin of H10: 80 % of it.
+    /// H10 detects: 95 % of the load generator's ceiling.
+    /// H10 accepts: 80 % of the load generator's ceiling.
     #[test]
     fn the_generator_has_a_ceiling() {
         let verdict = |iops, ceiling, at_least| {

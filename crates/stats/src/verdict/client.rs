@@ -112,8 +112,8 @@ mod test {
         Ceiling { iops, ..Ceiling::default() }
     }
 
-    /// Lie of H10: with half of the processors 60 % of the rate is left.
-    /// Twin of H10: all of it is; processors that are idle.
+    /// H10 detects: half of the CPUs reach 60 % of the rate.
+    /// H10 accepts: half of the CPUs reach the whole rate; idle CPUs.
     #[test]
     fn a_rate_of_the_client_is_said() {
         let judge = |busy, fewer: Option<(f64, f64)>| {

@@ -62,8 +62,8 @@ mod test {
 
     use super::connections as connections_of;
 
-    /// Lie of H23: a connection lost once and made again.
-    /// Twin of H23: none lost.
+    /// H23 detects: a connection that was lost once and re-established.
+    /// H23 accepts: no lost connection.
     #[test]
     fn lost_connections_are_said_from_the_first() {
         assert_eq!(judge(Connections::default(), 5).verdict, Verdict::Pass);

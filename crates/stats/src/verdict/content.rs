@@ -126,8 +126,8 @@ mod test {
         content(&[Data { name, written, ..Data::default() }], Vec::new()).verdict
     }
 
-    /// Lie of H04: duplicates, compressible data, a pattern, buffers that come again.
-    /// Twin of H04: random data.
+    /// H04 detects: duplicates, compressible data, a pattern, repeated buffers.
+    /// H04 accepts: random data.
     #[test]
     fn writes_that_can_be_reduced_are_said() {
         let none = Reducible::default();
@@ -143,8 +143,8 @@ mod test {
         assert_eq!(content(&[], Vec::new()).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H04: a file that is kept compressed, or in a place of the disk that it has twice.
-    /// Twin of H04: 2 % of it.
+    /// H04 detects: a file that is stored compressed, or in extents that another file shares.
+    /// H04 accepts: 2 % of the file compressed or shared.
     #[test]
     fn files_that_are_kept_smaller_are_said() {
         let read = |compressed, repeated| {
@@ -160,8 +160,8 @@ mod test {
         assert!(shared.evidence.contains("199.0 MiB of 200.0 MiB share blocks"), "{shared:?}");
     }
 
-    /// Lie of H04: one of twenty blocks equals another, or repeats a few bytes.
-    /// Twin of H04: one of 64 does.
+    /// H04 detects: one of twenty blocks equals another, or repeats a few bytes.
+    /// H04 accepts: one of 64 blocks equals another.
     #[test]
     fn what_is_alike_where_it_is_read_is_said() {
         let read = |looked, alike| {

@@ -286,8 +286,8 @@ mod test {
 
     const ASKED: u64 = 100_000_000;
 
-    /// Lie of H03: less than half arrived at the device.
-    /// Twin of H03: 98 % did.
+    /// H03 detects: the device counted less than half of the bytes.
+    /// H03 accepts: the device counted 98 % of the bytes.
     #[test]
     fn a_device_must_have_seen_it() {
         let counted = |direct, seen: u64, process| {
@@ -322,7 +322,7 @@ mod test {
         );
     }
 
-    /// Lie of H03: the device counted all of it, and below it is a layer that nobody can follow.
+    /// H03 detects: the device counted all bytes, above a layer that cannot be traced.
     #[test]
     fn what_hides_what_is_below_it_is_said() {
         let device = |hidden: Option<&str>, seen| Counted {
@@ -350,8 +350,8 @@ mod test {
         counters_agree(&[device], Some(process), Vec::new())
     }
 
-    /// Lie of H03: no device counts, and the process fetched a hundredth.
-    /// Twin of H03: it fetched 98 %.
+    /// H03 detects: no device has counters, and the process fetched a hundredth of the bytes.
+    /// H03 accepts: no device has counters, and the process fetched 98 % of the bytes.
     #[test]
     fn what_the_process_saw_counts_without_a_device() {
         let lie = uncounted(true, 0, 400_000, true);
@@ -374,7 +374,7 @@ mod test {
         assert!(check.evidence.contains("memory answers"), "{check:?}");
     }
 
-    /// Lie of H03: buffered writes that never arrive.
+    /// H03 detects: buffered writes that were never written back.
     #[test]
     fn buffered_writes_that_never_arrive_are_no_writes() {
         let counted = |written: u64, device: bool| {
@@ -390,7 +390,7 @@ mod test {
         assert!(counted(4096, true).evidence.contains("end_flush"));
     }
 
-    /// Twin of H03: the counters were read late by 3 % of the window.
+    /// H03 accepts: counters that were read late by 3 % of the window.
     #[test]
     fn moments_that_lie_apart_are_no_cache() {
         let judge = |seen: u64, apart| {
@@ -404,8 +404,8 @@ mod test {
         assert_eq!([judge(94_000_000, 0.03), judge(4096, 0.5)], [Verdict::Warn, Verdict::Fail]);
     }
 
-    /// Lie of H03: a loop device counted all, and the disk below its file next to nothing.
-    /// Twin of H03: the disk counted all of it, or others' I/O, too.
+    /// H03 detects: a loop device counted all bytes, the disk below its file almost none.
+    /// H03 accepts: the disk counted all bytes, or also those of other processes.
     #[test]
     fn every_level_moves_what_the_one_above_moves() {
         let judge = |below: &[Option<u64>], direct, cached| {

@@ -171,9 +171,9 @@ mod test {
         Lender::Credits("vda: a disk of a hypervisor".into(), 60.0)
     }
 
-    /// Lie of H26: 3000 IOPS for 40 s, and 300 from then on.
-    /// Lie of H26: a plateau in a run that is shorter than the credits.
-    /// Twin of H26: the same rate for longer than credits last; a disk of this host.
+    /// H26 detects: 3000 IOPS for 40 s, and 300 IOPS afterwards.
+    /// H26 detects: a plateau in a run that is shorter than the burst credits last.
+    /// H26 accepts: the same rate for longer than burst credits last; a disk of this host.
     #[test]
     fn a_plateau_that_ends_is_said() {
         let of = |rates: Vec<f64>, lender| {

@@ -103,8 +103,8 @@ pub fn direct_io(files: &[Opened], others: Vec<Finding>) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H01: the page cache grows by 9 MiB while 8 GiB are read around it.
-    /// Twin of H01: it grows by 8 MiB, below a thousandth.
+    /// H01 detects: the page cache grows by 9 MiB while the job reads 8 GiB.
+    /// H01 accepts: the page cache grows by 8 MiB, below a thousandth of the reads.
     #[test]
     fn the_page_cache_shows() {
         let opened = |asked, had, growth| {
@@ -128,8 +128,8 @@ mod test {
         assert_eq!(direct_io(&[], vec![memory]).verdict, Verdict::DoesNotApply);
     }
 
-    /// Lie of H01: tmpfs below the file; a loop device through the page cache.
-    /// Lie of H01: a layer that hides what is below it.
+    /// H01 detects: tmpfs below the file; a loop device through the page cache.
+    /// H01 detects: a layer that hides the layers below it.
     #[test]
     fn memory_below_a_file_is_said() {
         let judge = |beneath| {

@@ -294,8 +294,8 @@ mod test {
         ios.iter().enumerate().map(peer).collect()
     }
 
-    /// Lie of H22: 314 of 500 sessions finish nothing.
-    /// Twin of H22: all of 500 have their part.
+    /// H22 detects: 314 of 500 sessions complete no I/O.
+    /// H22 accepts: all 500 sessions have their share.
     #[test]
     fn starved_sessions_are_never_silent() {
         // 314 of 500 sessions completed nothing in three seconds.
@@ -325,8 +325,8 @@ mod test {
         assert!(even(&local).evidence.contains("all workers of volume nvme+tcp://h/1"));
     }
 
-    /// Lie of H22: two workers with a limit that they never reach, one of them starved.
-    /// Twin of H22: two workers with a limit, both served.
+    /// H22 detects: two workers with a rate limit above the volume's rate, one of them starved.
+    /// H22 accepts: two workers with a rate limit, both served.
     #[test]
     fn a_limit_does_not_hide_a_starved_worker() {
         let mut limited = peers(&[150, 60_000]);
@@ -341,8 +341,8 @@ mod test {
         assert_eq!(even(&both).verdict, Verdict::Pass);
     }
 
-    /// Lie of H22: a volume at 50 IOPS beside one at 20,000.
-    /// Twin of H22: workers that differ by design.
+    /// H22 detects: a volume at 50 IOPS next to one at 20,000.
+    /// H22 accepts: workers with different workloads.
     #[test]
     fn a_small_share_is_said() {
         // One volume at 50 IOPS next to one at 20,000.
@@ -368,7 +368,7 @@ mod test {
         assert!(check.evidence.contains("1 that differ"), "{check:?}");
     }
 
-    /// Lie of H22: the volume at 50 IOPS begins a moment later than the other one.
+    /// H22 detects: the volume at 50 IOPS starts a moment later than the other volume.
     #[test]
     fn who_begins_later_is_not_out_of_sight() {
         let mut late = peers(&[150, 60_000]);
@@ -385,8 +385,8 @@ mod test {
         assert_eq!(even(&late).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H22: a second without an I/O beside others.
-    /// Twin of H22: five I/Os a second leave one out by chance.
+    /// H22 detects: a worker has a second without an I/O, and others do not.
+    /// H22 accepts: a second without an I/O by chance, at five I/Os a second.
     #[test]
     fn seconds_without_an_io_are_said() {
         let mut some = peers(&[30_000, 29_000]);
@@ -401,7 +401,7 @@ mod test {
     }
 
     /// Honest workers with independent I/Os raise no alarm, few or many.
-    /// Twin of H22: a thousand runs of 50 workers with Poisson counts.
+    /// H22 accepts: a thousand runs of 50 workers with Poisson counts.
     #[test]
     fn chance_alone_raises_no_alarm() {
         let mut rng = Rng::new(7, 1);

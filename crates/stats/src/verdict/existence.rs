@@ -204,8 +204,8 @@ mod test {
         Readable { name: "file:a".into(), existence, reads: true, clears: false }
     }
 
-    /// Lie of H02: a job that discards what it reads.
-    /// Twin of H02: a job that discards what it does not read.
+    /// H02 detects: a job that discards the data it reads.
+    /// H02 accepts: a job that discards data it does not read.
     #[test]
     fn what_the_job_discards_needs_no_medium() {
         let written = || readable(Existence::Sampled { blocks: 64, zero: 0 });
@@ -218,8 +218,8 @@ mod test {
         assert_eq!(data_exists(&[unknown]).verdict, Verdict::Warn, "a warning counts first");
     }
 
-    /// Lie of H02: 5 % of a file are a hole, or all of it only reserved.
-    /// Twin of H02: all of it was written.
+    /// H02 detects: 5 % of a file are a hole, or the file is only preallocated.
+    /// H02 accepts: a file that was written completely.
     #[test]
     fn a_hole_is_no_data() {
         let mapped = |unwritten, holes| {
@@ -267,8 +267,8 @@ mod test {
         assert!(!of(2).evidence.contains("; …"));
     }
 
-    /// Lie of H02: 4 of 64 blocks are zeroes.
-    /// Twin of H02: 3 of them are.
+    /// H02 detects: 4 of 64 blocks are zeroes.
+    /// H02 accepts: 3 of 64 blocks are zeroes.
     #[test]
     fn a_file_of_zeroes_is_said() {
         let zeroes = |zero, exact| {
@@ -281,8 +281,8 @@ mod test {
         assert!(zeroes(64, true).evidence.contains("64 of 64 sampled blocks"));
     }
 
-    /// Lie of H02: 6 % of a remote volume are holes, as its target reports.
-    /// Twin of H02: its target reports none.
+    /// H02 detects: 6 % of a remote volume are holes, by its target's answer.
+    /// H02 accepts: no hole, by the target's answer.
     #[test]
     fn a_target_that_reports_holes_is_believed() {
         let of = |holes, zeroes, looked| {

@@ -144,8 +144,8 @@ pub fn preconditioning(disks: &[Flash], others: Vec<Finding>) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H07: flash that was written less than twice, or trimmed since.
-    /// Twin of H07: written twice, never trimmed.
+    /// H07 detects: flash that was overwritten less than twice, or trimmed since.
+    /// H07 accepts: flash that was overwritten twice and never trimmed.
     #[test]
     fn fresh_flash_is_not_known() {
         let judge = |written_bytes, trimmed_bytes| {
@@ -173,9 +173,9 @@ mod test {
         assert_eq!(preconditioning(&[], reads).verdict, Verdict::DoesNotApply);
     }
 
-    /// Lie of H07: flash that was filled in order, and is written at random places.
-    /// Lie of H07: flash that was written at random places, and is written in order.
-    /// Twin of H07: flash that was written as the job writes it.
+    /// H07 detects: flash that was filled sequentially, and is written at random offsets.
+    /// H07 detects: flash that was written at random offsets, and is written sequentially.
+    /// H07 accepts: flash that was preconditioned with the job's own access pattern.
     #[test]
     fn flash_that_was_written_otherwise_is_said() {
         const CAPACITY: u64 = 1 << 40;

@@ -89,9 +89,8 @@ pub fn flushed(volumes: &[Flushed]) -> Option<Check> {
 mod test {
     use super::*;
 
-    /// Lie of H18: a volatile cache that is flushed in 20 µs, of a disk that turns, of flash, of a
-    /// hypervisor and behind a connection.
-    /// Twin of H18: flushes that take what a medium takes.
+    /// H18 detects: a volatile cache flushed in 20 µs, of HDD, flash, hypervisor or remote volume.
+    /// H18 accepts: flushes that take the time of the medium.
     #[test]
     fn flushes_that_no_medium_can_follow_are_told() {
         let of = |to, took_ns| {

@@ -181,8 +181,8 @@ pub fn repeats(runs: &[(f64, f64)]) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H15: a reading of the clock is 5 % of an I/O.
-    /// Twin of H15: 0.1 %.
+    /// H15 detects: reading the clock takes 5 % of an I/O's time.
+    /// H15 accepts: reading the clock takes 0.1 % of an I/O's time.
     #[test]
     fn a_slow_clock_is_said() {
         assert_eq!(clock(Some("tsc"), true, 8.0, Some(0.1), None).verdict, Verdict::Pass);
@@ -193,8 +193,8 @@ mod test {
         assert_eq!(clock(None, true, 8.0, None, None).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H15: many short stops inside a window that ends in time.
-    /// Twin of H15: a window of 10.2 s in place of 10.
+    /// H15 detects: many short stops within a window that ends in time.
+    /// H15 accepts: a window of 10.2 s instead of 10 s.
     #[test]
     fn a_window_that_lasted_longer_is_said() {
         let judge = |asked_s, measured_s, ends: &[f64]| {
@@ -223,8 +223,8 @@ mod test {
         assert_eq!(judge(60.0, 60.0, &[1.0, 3.3, 4.0]), Verdict::Warn);
     }
 
-    /// Lie of H15: a clock that runs at a quarter of the kernel's.
-    /// Twin of H15: one that was read 40 ms later.
+    /// H15 detects: a clock that runs at a quarter of the kernel's speed.
+    /// H15 accepts: a clock that was read 40 ms later.
     #[test]
     fn two_clocks_must_agree() {
         let judge = |clocks_s| {
@@ -238,8 +238,8 @@ mod test {
         assert_eq!(judge(None).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H20: five runs, 6 % apart.
-    /// Twin of H20: five runs, 5 % apart.
+    /// H20 detects: five runs that differ by 6 %.
+    /// H20 accepts: five runs that differ by 5 %.
     #[test]
     fn one_run_is_no_repeat() {
         let verdict = |rates: &[f64]| judge(rates, 5.0).verdict;
@@ -252,7 +252,7 @@ mod test {
         assert!(even.evidence.contains("median 102 IOPS, range 3.9 %"), "{even:?}");
     }
 
-    /// Lie of H20: five runs of 0.2 s.
+    /// H20 detects: five runs of 0.2 s.
     #[test]
     fn moments_are_no_repeats() {
         let check = judge(&[100.0; 5], 0.2);

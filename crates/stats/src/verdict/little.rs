@@ -189,8 +189,8 @@ mod test {
         littles_law(&Flows { each, seconds: Seconds::default() })
     }
 
-    /// Lie of H11: an I/O of one of three workers is lost, counted twice, or from too early.
-    /// Twin of H11: latencies that reach back before the window, by their part in it.
+    /// H11 detects: an I/O of one of three workers is lost, counted twice, or began too early.
+    /// H11 accepts: latencies that begin before the window, counted by their part in the window.
     #[test]
     fn the_law_is_exact_and_the_worst_flow_decides() {
         let good = flow(1_000_000, 320);
@@ -216,7 +216,7 @@ mod test {
         assert_eq!(judge(&[Flow::default()]).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H11: two workers hold I/Os and have not one latency.
+    /// H11 detects: two workers hold I/Os and report no latency.
     #[test]
     fn who_has_no_latency_is_named() {
         let (outstanding_ns, span_ns) = (2_000_000_000, SECOND_NS);
@@ -228,8 +228,8 @@ mod test {
         assert!(check.evidence.contains(words), "{check:?}");
     }
 
-    /// Lie of H11: 5 µs of one second are missing.
-    /// Twin of H11: a second in which nothing came back.
+    /// H11 detects: 5 µs of one second are missing.
+    /// H11 accepts: a second in which no I/O completed.
     #[test]
     fn each_second_is_judged_and_silence_is_told() {
         let second = |latency_ns: u64, unsettled_ns: i128| {

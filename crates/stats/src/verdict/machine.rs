@@ -216,8 +216,8 @@ pub fn one_medium(kinds: &[(String, Option<String>)]) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H14: a processor 7 % slower than before, held back by heat, with another governor.
-    /// Twin of H14: 3 % slower; processors of two kinds.
+    /// H14 detects: a CPU that is 7 % slower, thermally throttled, or has another governor.
+    /// H14 accepts: a CPU that is 3 % slower; CPUs of two kinds.
     #[test]
     fn a_processor_that_slows_down_is_said() {
         let judge = |khz: &[u64], throttled: Option<u64>, governors: &[&str]| {
@@ -247,8 +247,8 @@ mod test {
         assert_eq!(frequency(&[], true).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H16: a processor on another node than the disk.
-    /// Twin of H16: all on its node.
+    /// H16 detects: a CPU on another NUMA node than the disk.
+    /// H16 accepts: all CPUs on the disk's NUMA node.
     #[test]
     fn far_disks_are_said() {
         let disk = [Beside { disk: "nvme0n1".to_owned(), node: Some(1), cores: vec![4, 5] }];
@@ -270,8 +270,8 @@ mod test {
         assert_eq!(judge(&[Some(1)], &untold, Some(2)).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H13: 90 % of a quota are used.
-    /// Twin of H13: 89 % are.
+    /// H13 detects: 90 % of a CPU quota are used.
+    /// H13 accepts: 89 % of a CPU quota are used.
     #[test]
     fn a_quota_that_is_used_up_is_said() {
         let judge = |used| quota(Some(("/cpu.max", 1.0)), used).unwrap().verdict;
@@ -280,8 +280,8 @@ mod test {
         assert_eq!(quota(None, Some(1.0)), None);
     }
 
-    /// Lie of H24: `null:` and a disk in one run.
-    /// Twin of H24: two of the same kind.
+    /// H24 detects: `null:` and a disk in one run.
+    /// H24 accepts: two volumes of the same kind.
     #[test]
     fn two_media_are_no_one() {
         let kind = |name: &str, kind: &str| (name.to_owned(), Some(kind.to_owned()));

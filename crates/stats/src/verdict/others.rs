@@ -66,8 +66,8 @@ pub fn nobody_else(host: HostUse) -> Check {
 mod test {
     use super::*;
 
-    /// Lie of H17: others have half of the host.
-    /// Twin of H17: all of the load is ours.
+    /// H17 detects: other processes use half of the host.
+    /// H17 accepts: all load is the run's own.
     #[test]
     fn others_are_noticed() {
         let verdict = |host_percent, ours| {
@@ -85,7 +85,7 @@ mod test {
         assert_eq!(nobody_else(some).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H17: idle CPUs, and a process that used one of them.
+    /// H17 detects: idle CPUs, and another process that used one of them.
     #[test]
     fn two_accounts_must_agree() {
         let host = |busy, ours| HostUse {
@@ -100,8 +100,8 @@ mod test {
         assert_eq!(nobody_else(host(42.0, 1.0)).verdict, Verdict::Pass);
     }
 
-    /// Lie of H17: half of our one processor of 64 is taken.
-    /// Twin of H17: 5 % of it are.
+    /// H17 detects: another process uses half of the run's only CPU of 64.
+    /// H17 accepts: another process uses 5 % of that CPU.
     #[test]
     fn a_neighbour_on_our_own_processor_is_noticed_on_a_large_host() {
         // 64 CPUs, of which we use one; another program uses half of it.

@@ -130,7 +130,7 @@ mod test {
         latencies
     }
 
-    /// Lie of H12: a p99 of too few samples.
+    /// H12 detects: a p99 of too few samples.
     #[test]
     fn percentiles_need_samples() {
         assert_eq!(judge(&of(&[(5, 1_000_000)])).verdict, Verdict::Pass);
@@ -142,8 +142,8 @@ mod test {
         assert_eq!(judge(&of(&[])).verdict, Verdict::Warn);
     }
 
-    /// Lie of H12: a p99 of 200 I/Os that two stalls hit.
-    /// Twin of H12: as many, each by itself.
+    /// H12 detects: a p99 of 200 I/Os that two stalls delayed.
+    /// H12 accepts: as many slow I/Os, each at another time.
     #[test]
     fn percentiles_need_moments() {
         let of = |each: u64| {
@@ -162,7 +162,7 @@ mod test {
         assert_eq!(of(1).verdict, Verdict::Pass);
     }
 
-    /// Lie of H12: stalls that no percentile shows.
+    /// H12 detects: stalls that no percentile shows.
     #[test]
     fn stalls_of_a_closed_loop_are_told_with_the_percentile_that_hides_them() {
         // Five stops of half a second in 15 s, 8 outstanding.
@@ -180,7 +180,7 @@ mod test {
 
     /// Long tails are no stalls: exponential latencies, and log-normal ones whose p99.99 is forty
     /// times their median.
-    /// Twin of H12: tails of honest drives.
+    /// H12 accepts: latency tails of honest drives.
     #[test]
     fn honest_tails_raise_no_alarm() {
         for samples in [10_000_u64, 150_000] {
@@ -199,7 +199,7 @@ mod test {
         }
     }
 
-    /// Lie of H12: a slow volume above the p99 of all.
+    /// H12 detects: a slow volume above the p99 of all volumes.
     #[test]
     fn a_volume_that_no_percentile_of_all_tells_of_is_named() {
         let all = of(&[(300_000, 120_000), (160_000_000, 300)]);

@@ -224,8 +224,8 @@ mod test {
         Rested { cpu, idle: Some(vec![state]), siblings: Some(siblings.to_vec()) }
     }
 
-    /// Lie of H14: each I/O of a depth of 1 wakes a processor from C6.
-    /// Twin of H14: processors that rest lightly, or seldom; deep queues.
+    /// H14 detects: each I/O at queue depth 1 wakes a CPU from C6.
+    /// H14 accepts: CPUs in shallow or rare idle states; deep queues.
     #[test]
     fn what_wakes_late_is_said() {
         let one = |exit_us, times| rested(&[cpu(0, exit_us, times, &[0])], PER_IO, false);
@@ -243,8 +243,8 @@ mod test {
         assert_eq!(rested(&[cpu(0, 1, 1, &[0])], nothing, false).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H14: two CPUs of the run are threads of one core.
-    /// Twin of H14: threads of one core that wait for storage.
+    /// H14 detects: two CPUs of the run are hyperthreads of one core.
+    /// H14 accepts: hyperthreads of one core that wait for storage.
     #[test]
     fn threads_of_one_core_are_said_where_they_matter() {
         let pair = [cpu(0, 0, 0, &[0, 4]), cpu(1, 0, 0, &[1, 5]), cpu(4, 0, 0, &[0, 4])];
@@ -277,8 +277,8 @@ mod test {
         }
     }
 
-    /// Lie of H14: a drive that naps between the I/Os of a slow job.
-    /// Twin of H14: one that must not nap; a job that leaves it no time.
+    /// H14 detects: a drive in a power-saving state between the I/Os of a slow job.
+    /// H14 accepts: a drive without power-saving states; a job without pauses.
     #[test]
     fn naps_are_said() {
         let nap = |wake_us, slowest_iops, pauses| {

@@ -77,7 +77,7 @@ mod test {
         schedule_kept(&Totals { paced: Some(paced), ..totals }, true)
     }
 
-    /// Lie of H09: I/Os begin late.
+    /// H09 detects: I/Os that start late.
     #[test]
     fn a_missed_schedule_is_said() {
         assert_eq!(judge(flat(5_000), 0).verdict, Verdict::Pass);
@@ -89,7 +89,7 @@ mod test {
         assert_eq!([false, true].map(none), [Verdict::DoesNotApply, Verdict::Unknown]);
     }
 
-    /// Twin of H09: one of thousands begins late.
+    /// H09 accepts: one of thousands of I/Os starts late.
     #[test]
     fn one_late_start_is_no_schedule_missed() {
         // One of 30,000 started 4 ms late: p99.9 is unknown, and the maximum is named as such.
@@ -104,7 +104,7 @@ mod test {
         assert!(!check.evidence.contains('%'), "{check:?}");
     }
 
-    /// Lie of H09: lag that few have and all pay for.
+    /// H09 detects: lag of few I/Os that raises the mean of all.
     #[test]
     fn lag_that_few_have_and_all_pay_for_is_said() {
         // Five stops of half a second in 15 s: 0.05 % would not show them, the mean does.

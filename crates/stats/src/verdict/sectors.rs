@@ -101,8 +101,8 @@ mod test {
         whole_sectors(&[disk]).expect("a disk is written")
     }
 
-    /// Lie of H18: a partition that begins beside a physical block.
-    /// Twin of H18: writes of whole blocks; a disk that keeps blocks of 512.
+    /// H18 detects: a partition that is not aligned to physical blocks.
+    /// H18 accepts: writes of whole blocks; a disk with physical blocks of 512 bytes.
     #[test]
     fn writes_of_a_part_of_a_block_are_said() {
         let small = judge(Sectors { unit_bytes: Some(512), ..emulating() });

@@ -97,7 +97,7 @@ mod test {
 
     const MIB: u64 = 1 << 20;
 
-    /// Lie of H17: another program writes while we read.
+    /// H17 detects: another process writes during the reads.
     #[test]
     fn writes_beside_our_reads_are_said() {
         let read = 400 * MIB;
@@ -120,7 +120,7 @@ mod test {
         assert_eq!(shared(&[disk(10 * MIB, 200)]).verdict, Verdict::Warn);
     }
 
-    /// Lie of H17: another partition of the disk is used.
+    /// H17 detects: another partition of the disk is used.
     #[test]
     fn other_parts_of_the_disk_are_others() {
         let disk = |whole: u64| Shared {
@@ -137,8 +137,8 @@ mod test {
         assert_eq!(verdict(500 * MIB), Verdict::Warn);
     }
 
-    /// Lie of H17: another program reads the disk that we read.
-    /// Twin of H17: what the device read beyond is read-ahead of ours.
+    /// H17 detects: another process reads the same disk.
+    /// H17 accepts: read-ahead of the run's own reads.
     #[test]
     fn reads_beside_our_reads_are_said() {
         let verdict = |charged, device: u64| {

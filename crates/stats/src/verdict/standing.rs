@@ -112,9 +112,8 @@ mod test {
         Scheduled { name: "worker 0".into(), class: class.map(str::to_owned), nice, io: None, cpus }
     }
 
-    /// Lie of H13: one of two threads in a real-time class; a nice value; an I/O priority; a thread
-    /// that is moved.
-    /// Twin of H13: all threads as anybody's.
+    /// H13 detects: a real-time class, nice value or I/O priority of a thread; a thread that moves.
+    /// H13 accepts: all threads with the default priority.
     #[test]
     fn a_thread_that_is_preferred_is_said() {
         let usual = || thread(None, 0, &["0-1"]);
@@ -132,8 +131,8 @@ mod test {
         }
     }
 
-    /// Lie of H13: a file with idle CPUs over the kernel's.
-    /// Lie of H17: the same.
+    /// H13 detects: a file with idle CPUs mounted over the kernel's.
+    /// H17 detects: a file with idle CPUs mounted over the kernel's.
     #[test]
     fn what_rests_on_files_of_others_is_not_known() {
         assert_eq!(replaced(&[]), []);

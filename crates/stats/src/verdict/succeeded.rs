@@ -105,8 +105,8 @@ mod test {
     use super::*;
     use crate::run::Waiting;
 
-    /// Lie of H21: 1 % and more of the I/Os fail.
-    /// Twin of H21: none of a thousand fails.
+    /// H21 detects: 1 % of the I/Os and more fail.
+    /// H21 accepts: no I/O of a thousand fails.
     #[test]
     fn failed_ios_are_said() {
         let verdict =
@@ -121,8 +121,8 @@ mod test {
         assert_eq!(verdict(3, 1).mend.len(), 1);
     }
 
-    /// Lie of H21: four I/Os wait for four of five seconds.
-    /// Twin of H21: nothing waits.
+    /// H21 detects: four I/Os wait for four of five seconds.
+    /// H21 accepts: no I/O waits.
     #[test]
     fn ios_that_wait_are_said() {
         let judge = |ios, oldest_s: f64| {
@@ -147,7 +147,7 @@ mod test {
         assert_eq!(check.verdict, Verdict::Fail);
     }
 
-    /// Lie of H21: 214 I/Os failed in the ramp.
+    /// H21 detects: 214 I/Os failed in the ramp.
     #[test]
     fn errors_of_the_ramp_are_said() {
         let totals = Totals { ios: 1_000_000, ramp_errors: 214, ..Totals::default() };
@@ -157,8 +157,8 @@ mod test {
         assert!(check.mend[0].starts_with("--ramp 0"), "{check:?}");
     }
 
-    /// Lie of H21: a mirror loses a leg, and no I/O fails.
-    /// Twin of H21: both legs are in.
+    /// H21 detects: a mirror loses a leg, and no I/O fails.
+    /// H21 accepts: both legs are active.
     #[test]
     fn a_leg_that_was_lost_is_said() {
         let totals = Totals { ios: 1000, ..Totals::default() };
@@ -172,8 +172,8 @@ mod test {
         assert!(check.evidence.ends_with("; and 5 more"), "{check:?}");
     }
 
-    /// Lie of H21: a connection is made again in the ramp, and no I/O fails.
-    /// Twin of H21: none was lost.
+    /// H21 detects: a connection is re-established in the ramp, and no I/O fails.
+    /// H21 accepts: no connection was lost.
     #[test]
     fn ios_that_were_sent_again_are_said() {
         let judge = |window, in_ramp| {

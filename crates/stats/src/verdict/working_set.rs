@@ -230,8 +230,8 @@ mod test {
         Medium::Disk { name: "vda".into(), rotational }
     }
 
-    /// Lie of H08: every I/O goes to one block; 1 % of a volume.
-    /// Twin of H08: 256 MiB of a disk.
+    /// H08 detects: every I/O uses one block; 1 % of a volume.
+    /// H08 accepts: 256 MiB of a disk.
     #[test]
     fn a_corner_of_a_volume_is_said() {
         let one = of(4096, disk(None));
@@ -256,8 +256,8 @@ mod test {
         assert!(check.evidence.starts_with("file:b: same volume as file:a"), "{check:?}");
     }
 
-    /// Lie of H08: less than the cache of a drive; less than five times the memory.
-    /// Twin of H08: five times the memory.
+    /// H08 detects: a working set smaller than a drive's cache, or than five times the memory.
+    /// H08 accepts: a working set of five times the memory.
     #[test]
     fn caches_are_held_against_it() {
         let small = |used: u64, rotational| {
@@ -289,8 +289,8 @@ mod test {
         assert_eq!(around("file:a?size=1g&direct=0"), "file:a?size=1g&direct=1");
     }
 
-    /// Lie of H08: nine of ten I/Os go to 4 MiB of 20 GB.
-    /// Twin of H08: they go to 300 MiB.
+    /// H08 detects: nine of ten I/Os use 4 MiB of 20 GB.
+    /// H08 accepts: nine of ten I/Os use 300 MiB.
     #[test]
     fn hot_places_are_the_working_set() {
         let of = |hot_bytes: u64| {
@@ -307,8 +307,8 @@ mod test {
         assert_eq!(of(300 * MIB).verdict, Verdict::Pass);
     }
 
-    /// Lie of H08: a cache of a target served the job; 16 MiB of a remote volume.
-    /// Twin of H08: no cache did, and 64 MiB of it are used.
+    /// H08 detects: a target's cache served the job; 16 MiB of a remote volume.
+    /// H08 accepts: no cache of a target served the job, and 64 MiB are used.
     #[test]
     fn what_reads_took_tells_of_remote_volumes() {
         let of = |mib: u64, verdict| {
@@ -327,8 +327,8 @@ mod test {
         assert_eq!(of(64, Verdict::DoesNotApply).verdict, Verdict::Unknown);
     }
 
-    /// Lie of H08: 16 MiB of memory below a cache of 32; memory below a file.
-    /// Twin of H08: 64 MiB of it.
+    /// H08 detects: 16 MiB of memory below a CPU cache of 32 MiB; memory below a file.
+    /// H08 accepts: 64 MiB of that memory.
     #[test]
     fn memory_is_told_as_memory() {
         let cache = Medium::Memory { cache_bytes: Some(32 * MIB) };

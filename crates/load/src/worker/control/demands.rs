@@ -23,7 +23,7 @@ pub(super) struct Guard {
     done: [(u64, u64); 3],
     /// Bytes and I/Os in flight, failed ones included.
     in_flight: [(u64, u64); 3],
-    /// Their values at the last check, and its time.
+    /// Values of the counters at the last check, and its time.
     last: [Option<(Nanos, u64, u64)>; 3],
 }
 

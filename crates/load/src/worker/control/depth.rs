@@ -145,7 +145,7 @@ impl Depth {
             self.holds();
             self.open(now);
         } else if !self.fails() {
-            // There is no smaller depth: this depth may pass in the next window.
+            // No depth is smaller: this depth may pass in the next window.
             self.open(now);
         }
     }

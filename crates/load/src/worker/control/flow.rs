@@ -17,7 +17,7 @@ const SOON: Nanos = Nanos(20_000);
 pub(in crate::worker) struct Shared {
     /// Total weight of the active workers.
     weight: AtomicU64,
-    /// Their I/Os.
+    /// I/Os of the workers.
     ios: AtomicU64,
 }
 

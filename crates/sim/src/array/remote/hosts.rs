@@ -266,6 +266,7 @@ fn config(disks: &Disks, leg: usize, started: u64) -> ServeConfig {
         disk: DiskId::new([leg as u8; 16]),
     };
     ServeConfig {
+        counts: false,
         iscsi: vec![address_of(leg, Protocol::Iscsi)],
         nvme_tcp: vec![address_of(leg, Protocol::NvmeTcp)],
         nbd: vec![address_of(leg, Protocol::Nbd)],

@@ -124,7 +124,7 @@ fn media() -> Vec<(&'static str, Situation, Medium)> {
 }
 
 /// Drives on this host and behind a connection, on a quiet host and on a busy one.
-/// Twin of H25: drives without a cache; a cache that holds a tenth of what is used.
+/// H25 accepts: drives without a cache; a cache of a tenth of the working set.
 #[test]
 fn honest_drives_are_not_accused() {
     for (name, honest, cache) in media() {
@@ -139,7 +139,7 @@ fn honest_drives_are_not_accused() {
 }
 
 /// The cache is filled by the run, or before it.
-/// Lie of H25: a cache of the size of all that is used, or of three quarters.
+/// H25 detects: a cache of the whole working set, or of three quarters.
 #[test]
 fn planted_caches_are_found() {
     for (name, honest, cache) in media() {
@@ -173,8 +173,8 @@ fn the_size_of_a_planted_cache_is_told() {
 }
 
 /// Covers a cache of an HDD, of flash, and of a target that is slower than this host.
-/// Lie of H25: a cache that has all of it before the run.
-/// Twin of H25: a fast disk of this host.
+/// H25 detects: a cache that holds the working set before the run.
+/// H25 accepts: a fast disk of this host.
 #[test]
 fn what_answers_as_fast_as_memory_never_passes() {
     let all = |medium, below, busy| {
@@ -194,8 +194,8 @@ fn what_answers_as_fast_as_memory_never_passes() {
     assert_eq!(Situation::honest(XPOINT, Below::Solid).come_to(), [SEEDS, 0, 0]);
 }
 
-/// Lie of H25: the job's reads are faster than its medium, and single ones are not.
-/// Twin of H25: a medium at its limit.
+/// H25 detects: the job's reads are faster than the medium, single reads are not.
+/// H25 accepts: a medium at its limit.
 #[test]
 fn a_job_is_no_faster_than_its_medium() {
     for (below, alone, limit, verdict) in [
@@ -221,8 +221,8 @@ fn a_job_is_no_faster_than_its_medium() {
     }
 }
 
-/// Lie of H25: unused places are slower; the job's reads are faster than those of any place.
-/// Twin of H25: they take the same.
+/// H25 detects: unused offsets are slower; the job's reads are faster than reads at any offset.
+/// H25 accepts: reads at used and unused offsets take the same time.
 #[test]
 fn what_only_the_job_uses_may_be_in_a_cache() {
     let even = |ns: u64| (0..PLACES as u64).map(|at| ns + at * 100).collect::<Vec<_>>();
@@ -250,8 +250,8 @@ fn what_only_the_job_uses_may_be_in_a_cache() {
     assert!(words.contains("at most 45 µs, a read of a random offset takes 203 µs"), "{words}");
 }
 
-/// Lie of H25: a job of several sizes, whose long reads a cache serves too.
-/// Twin of H25: the same mix from the medium.
+/// H25 detects: a job of several sizes whose long reads hit a cache, too.
+/// H25 accepts: the same mix of sizes from the medium.
 #[test]
 fn a_mix_of_sizes_is_held_against_its_long_reads() {
     let even = |ns: u64| (0..PLACES as u64).map(|at| ns + at * 100).collect::<Vec<_>>();

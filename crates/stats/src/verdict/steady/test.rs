@@ -44,8 +44,8 @@ fn stretches_count_by_their_length() {
     assert!(check.evidence.contains("windows of 256 s"), "{check:?}");
 }
 
-/// Lie of H06: a rate that falls from 60k to 8k.
-/// Twin of H06: five seconds of a busy host.
+/// H06 detects: a rate that falls from 60k to 8k.
+/// H06 accepts: five seconds of a busy host.
 #[test]
 fn a_drift_is_seen_in_few_seconds_if_it_is_smooth() {
     assert_eq!(judge(&seconds(&[94.0, 97.0, 100.0, 103.0, 106.0], 1.0)).verdict, Verdict::Warn);
@@ -58,8 +58,8 @@ fn a_drift_is_seen_in_few_seconds_if_it_is_smooth() {
     assert_eq!(busy.verdict, Verdict::Pass, "{busy:?}");
 }
 
-/// Lie of H06: two of each four seconds are throttled.
-/// Twin of H06: by a sixth only.
+/// H06 detects: throttling in two of each four seconds.
+/// H06 accepts: throttling by a sixth.
 #[test]
 fn throttling_in_turns_is_seen_though_its_windows_are_equal() {
     // Two of each four seconds are throttled.
@@ -71,7 +71,7 @@ fn throttling_in_turns_is_seen_though_its_windows_are_equal() {
     assert_eq!(judge(&seconds(&mild, 1.0)).verdict, Verdict::Pass);
 }
 
-/// Lie of H06: one of 60 s brings nothing.
+/// H06 detects: a second without I/Os in 60 s.
 #[test]
 fn seconds_with_nothing_are_said() {
     let mut rates = vec![1000.0; 60];
@@ -85,7 +85,7 @@ fn seconds_with_nothing_are_said() {
     assert_eq!(judge(&seconds(&rare, 1.0)).verdict, Verdict::Pass);
 }
 
-/// Lie of H06: 2150 a second are planned, 2000 come back, the latency climbs.
+/// H06 detects: 2150 I/Os a second are scheduled, 2000 complete, latency rises.
 #[test]
 fn a_queue_that_builds_up_is_seen() {
     // 2150 a second are planned, 2000 complete: the latency climbs to 600 ms.
@@ -116,7 +116,7 @@ fn too_short_a_run_says_so() {
     assert_eq!(judge(&seconds(&[85e3; 3], 1.0)).verdict, Verdict::Unknown);
 }
 
-/// Lie of H06: two volumes take turns.
+/// H06 detects: two volumes are fast in turn.
 #[test]
 fn volumes_that_take_turns_are_seen_though_all_is_steady() {
     let course = |name: &str, rate: &dyn Fn(u32) -> f64| Course {
@@ -140,7 +140,7 @@ fn volumes_that_take_turns_are_seen_though_all_is_steady() {
 
 /// Honest runs of 3 to 60 s whose seconds have a standard deviation of 5 %, of many workers each
 /// with another 10 %, and open loops of independent arrivals: no alarm in a thousand.
-/// Twin of H06: a thousand runs with 5 % of noise.
+/// H06 accepts: a thousand runs with 5 % of noise.
 #[test]
 fn honest_noise_raises_no_alarm() {
     let mut rng = Rng::new(20, 6);
@@ -214,7 +214,7 @@ fn a_drift_of_the_size_that_would_have_shown_does() {
     }
 }
 
-/// Twin of H06: a group begins at half time by the plan of its job.
+/// H06 accepts: a group that starts at half time, by its job.
 #[test]
 fn a_plan_that_changes_is_no_drift() {
     let rate = |t: u32| if t <= 6 { 1000.0 } else { 3000.0 };

@@ -119,7 +119,7 @@ impl Situation {
 
 /// Covers a drive without a cache, one whose cache holds only recently read data, as that of a
 /// hypervisor, and one whose cache holds a tenth.
-/// Twin of H25: drives on hosts that are busy in bursts, before the run, or beside single reads.
+/// H25 accepts: drives on hosts that are busy in bursts, before the run or during single reads.
 #[test]
 fn noise_of_a_host_accuses_no_drive() {
     let (mut accused, mut all) = (0, 0);
@@ -140,7 +140,7 @@ fn noise_of_a_host_accuses_no_drive() {
 }
 
 /// Caches hardly ever pass on such hosts, and are reported on hosts whose noise does not hide them.
-/// Lie of H25: a cache of all that is used, or of three quarters, on a busy host.
+/// H25 detects: a cache of the whole working set, or of three quarters, on a busy host.
 #[test]
 fn planted_caches_hardly_pass_on_a_busy_host() {
     let (mut passed, mut told, mut all) = (0, 0, 0);
