@@ -80,7 +80,7 @@ fn serve(mut stream: TcpStream, shape: Shape, cache: &Arc<Mutex<Cache>>) -> Resu
         match u16::from_be_bytes([head[6], head[7]]) {
             READ => {}
             DISCONNECT => return Ok(()),
-            // There are no writes that a flush could cover.
+            // No write exists that a flush could cover.
             _ => {
                 answers.lock().expect("nobody panics with it").write_all(&answer(&head, 0, 0))?;
                 continue;

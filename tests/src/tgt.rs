@@ -80,6 +80,12 @@ impl Tgt {
         let uri = format!("iscsi://127.0.0.1:{port}/{iqn}/1");
         Some(Tgt { uri, control, _running: running, folder: None })
     }
+
+    /// Gives tgtd an order by tgtadm.
+    pub fn order(&self, words: &str) {
+        let tgtadm = require("tgtadm").expect("the target was made with it");
+        admin(&tgtadm, self.control, words);
+    }
 }
 
 impl Drop for Tgt {

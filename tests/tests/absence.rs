@@ -88,7 +88,7 @@ fn run(drumfire: &Drumfire, folder: &Folder, groups: &str, more: &str) -> Value 
 }
 
 /// Groups have their own ramps, delays, ends and ranges, or a bystander has one.
-/// Lie of H03: the page cache, or a hole, beside a ramp of a group's own.
+/// H03 detects: reads from the page cache or a hole, in a group with its own ramp.
 #[test]
 fn no_key_of_a_job_takes_a_check_away() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -125,8 +125,8 @@ fn no_key_of_a_job_takes_a_check_away() {
     }
 }
 
-/// Lie of H01: a loop device over a memfd.
-/// Lie of H08: the same.
+/// H01 detects: a loop device over a memfd.
+/// H08 detects: a loop device over a memfd.
 #[test]
 fn memory_that_hides_below_a_loop_device_is_not_known() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -269,7 +269,7 @@ fn stamped_data_under_load_are_those_written() {
     });
 }
 
-/// Whoever is in the middle of an I/O when the process is killed gets an error.
+/// A client in the middle of an I/O gets an error when the process is killed.
 #[test]
 fn a_process_killed_under_load_leaves_errors_and_nobody_waiting() {
     either_way(|drumfire, folder, by| {

@@ -84,9 +84,9 @@ fn every_protocol_tells_what_is_behind_it() {
     holds(&drive(&drumfire, folder.path(), &uri), "emulated", "three servers");
 }
 
-/// Lie of H01: a loop device over an attached file of memory, or of an emulated or faulty drive.
-/// Lie of H03: the same.
-/// Lie of H08: the same.
+/// H01 detects: a loop device over an attached file of memory, or of an emulated or faulty drive.
+/// H03 detects: a loop device over an attached file of memory, or of an emulated or faulty drive.
+/// H08 detects: a loop device over an attached file of memory, or of an emulated or faulty drive.
 #[test]
 fn an_attached_file_tells_it_and_a_loop_device_over_it() {
     let Some(drumfire) = Drumfire::find() else { return };

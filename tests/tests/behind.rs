@@ -60,7 +60,7 @@ fn solicited_data_wait_for_no_timer() {
     }
 }
 
-/// Nobody reads for longer than a target waits for an answer to its ping.
+/// The client reads nothing for longer than a target waits for an answer to its ping.
 #[test]
 fn idle_volumes_stay_connected() {
     let Some(drumfire) = Drumfire::find() else { return };

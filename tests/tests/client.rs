@@ -7,8 +7,8 @@ use drumfire_tests::{Drumfire, Folder, check, skip};
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Memory is as fast as the CPUs that copy it; a drive is not.
-/// Lie of H10: memory on two busy CPUs, far below the ceiling, which one CPU does half as fast.
-/// Twin of H10: an emulated drive that one CPU drives as fast.
+/// H10 detects: memory on two busy CPUs far below the ceiling, half as fast on one CPU.
+/// H10 accepts: an emulated drive that is as fast on one CPU.
 #[test]
 fn a_rate_of_the_clients_processors_is_said() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -35,10 +35,10 @@ fn came_to(result: &Value, verdict: &str) -> String {
     words
 }
 
-/// Lie of H25: a target whose cache holds three quarters of the volume.
-/// Lie of H08: the same.
-/// Twin of H25: a slow target without a cache, and with one that holds a twentieth.
-/// Twin of H08: the same.
+/// H25 detects: a target whose cache holds three quarters of the volume.
+/// H08 detects: a target whose cache holds three quarters of the volume.
+/// H25 accepts: a slow target without a cache, and with a cache of a twentieth.
+/// H08 accepts: a slow target without a cache, and with a cache of a twentieth.
 #[test]
 fn a_cache_before_a_slow_volume_is_found_with_its_size() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -85,7 +85,7 @@ fn local(drumfire: &Drumfire, folder: &Folder) -> String {
 /// Reads are long, because the disk of a test host may be as fast as memory behind a program. On a
 /// quiet host the result is publishable: the checks that object require a quiet host, repeats, and
 /// a longer run.
-/// Twin of H08: a file that another host serves over NVMe/TCP, iSCSI and NBD.
+/// H08 accepts: a file that another host serves over NVMe/TCP, iSCSI and NBD.
 #[test]
 fn an_honest_volume_of_another_host_passes_all_that_is_not_its_hosts() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -68,7 +68,7 @@ fn a_silent_target_leaves_a_partial_result(way: Way) {
     for part in ["was not answered within 7 s (io_timeout)", "3 I/Os failed"] {
         assert!(finished.stderr.contains(part), "{part}: {finished:?}");
     }
-    // Their age is a lower bound of every latency that they could move.
+    // The age of the unanswered I/Os is a lower bound of every latency that they could move.
     let latency = &finished.json()["totals"]["latency_ns"];
     assert!(latency["max"].as_u64() >= Some(7_000_000_000), "{latency}");
     assert!(latency["waiting_from"].as_u64() <= latency["max"].as_u64(), "{latency}");
@@ -92,7 +92,7 @@ fn a_run_comes_back(way: Way) {
     let Some(drumfire) = Drumfire::find() else { return };
     let (store, folder) = (Folder::new(), Folder::new());
     let volume = format!("disk=file:{}/disk?size=4m", store.path().display());
-    // Nobody else may be given them while the target is away.
+    // No other test may get these ports while the target is away.
     let ports = [free_port(), free_port()];
     let serve = || drumfire.serve_at(ports, &format!("--volume {volume}"));
     let served = serve();

@@ -68,8 +68,8 @@ fn passes_nothing(result: &Value, codes: &[&str], words: &str) {
     assert_ne!(result["class"], "publishable", "{words}");
 }
 
-/// Lie of H01: a loop device over tmpfs that another space of mounts has.
-/// Lie of H08: the same.
+/// H01 detects: a loop device over tmpfs in another mount namespace.
+/// H08 detects: a loop device over tmpfs in another mount namespace.
 #[test]
 fn memory_of_another_space_of_mounts_is_not_passed() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -97,8 +97,8 @@ fn memory_of_another_space_of_mounts_is_not_passed() {
 }
 
 /// A file system that journals data reads through the page cache, even with `O_DIRECT`.
-/// Lie of H03: direct reads of a file whose data are journalled, with a ramp of any group.
-/// Twin of H03: the same file system, whose data are not.
+/// H03 detects: direct reads of a file with journalled data, with a ramp of any group.
+/// H03 accepts: direct reads of the same file system without journalled data.
 #[test]
 fn the_page_cache_below_direct_reads_is_told_whatever_the_ramp() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -141,7 +141,7 @@ fn the_page_cache_below_direct_reads_is_told_whatever_the_ramp() {
     assert!(verdict == "pass" || !is_on_disk && verdict != "fail", "{evidence}");
 }
 
-/// Lie of H03: a file of FUSE, with a ramp of any group.
+/// H03 detects: a file of FUSE, with a ramp of any group.
 #[test]
 fn no_ramp_makes_a_file_of_fuse_pass() {
     let Some(drumfire) = Drumfire::find() else { return };

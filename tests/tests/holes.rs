@@ -48,8 +48,8 @@ fn holds(drumfire: &Drumfire, folder: &Path, holey: &str, full: &str) {
     assert!(evidence.contains("0 of 64 sampled blocks are all zeroes"), "{evidence}");
 }
 
-/// Lie of H02: a volume of holes behind NBD and iSCSI; over NVMe/TCP nobody asks.
-/// Twin of H02: a volume of data behind both.
+/// H02 detects: a volume of holes behind NBD and iSCSI; NVMe/TCP reports no holes.
+/// H02 accepts: a volume of data behind NBD and iSCSI.
 #[test]
 fn our_targets_report_the_holes_of_files() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -101,8 +101,8 @@ fn nbdinfo_shows_the_map_of_a_file() {
     assert_ne!(map("b").code, Some(0), "null: has no map");
 }
 
-/// Lie of H02: the same behind servers of other projects.
-/// Twin of H02: a file of data behind them.
+/// H02 detects: a volume of holes behind servers of other projects.
+/// H02 accepts: a file of data behind servers of other projects.
 #[test]
 fn targets_of_others_report_the_holes_of_files() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -38,7 +38,7 @@ fn read(drumfire: &Drumfire, folder: &Folder, path: &Path) -> Finished {
 }
 
 /// A rate over a time that includes a stop of the process is not that of the volume.
-/// Lie of H15: the process is stopped once.
+/// H15 detects: the process is stopped once.
 #[test]
 fn a_run_that_was_stopped_says_so() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -60,7 +60,7 @@ fn a_run_that_was_stopped_says_so() {
 }
 
 /// Many short stops make no second long, but the rate is still wrong.
-/// Lie of H15: twenty stops of 0.4 s.
+/// H15 detects: twenty stops of 0.4 s.
 #[test]
 fn many_short_stops_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -79,7 +79,7 @@ fn many_short_stops_are_said() {
     assert_ne!(verdict, "pass");
 }
 
-/// Lie of H02: a file with a hole.
+/// H02 detects: a file with a hole.
 #[test]
 fn a_hole_is_no_measurement() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -97,7 +97,7 @@ fn a_hole_is_no_measurement() {
     }
 }
 
-/// Lie of H02: a file that is only reserved.
+/// H02 detects: a file that is only preallocated.
 #[test]
 fn reserved_space_is_no_measurement() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -115,7 +115,7 @@ fn reserved_space_is_no_measurement() {
     assert!(evidence.contains("64.0 MiB reserved only"), "{evidence}");
 }
 
-/// Twin of H02: a file that was written.
+/// H02 accepts: a file that was written.
 #[test]
 fn what_was_written_can_be_measured() {
     let Some(drumfire) = Drumfire::find() else { return };

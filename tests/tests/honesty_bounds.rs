@@ -27,7 +27,7 @@ fn in_group(drumfire: &Drumfire, folder: &Folder, group: &ControlGroup, args: &s
     run(&mut group.put(&inner), LIMIT).ok().json()
 }
 
-/// Lie of H18: an I/O limit on a disk below.
+/// H18 detects: an I/O limit on a disk below.
 #[test]
 fn a_limit_of_io_is_named() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -52,7 +52,7 @@ fn a_limit_of_io_is_named() {
     assert!(!evidence.contains("limits this process"), "{evidence}");
 }
 
-/// Lie of H13: a quota on the group above.
+/// H13 detects: a CPU quota of the parent cgroup.
 #[test]
 fn a_quota_of_processors_is_named() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -72,7 +72,7 @@ fn a_quota_of_processors_is_named() {
     assert!(!check(&free, "H13").1.contains(&name), "{free}");
 }
 
-/// Lie of H18: a setting changed and put back in the run.
+/// H18 detects: a setting that is changed and restored during the run.
 #[test]
 fn settings_that_were_put_back_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -109,7 +109,7 @@ fn writer(dd: &Path, to: &str) -> Running {
     Running::start(command.args(["-c", &format!("exec 2>/dev/null; {script}")]))
 }
 
-/// Lie of H17: another program writes to the file system.
+/// H17 detects: another process writes to the file system.
 #[test]
 fn writes_beside_our_reads_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -139,7 +139,7 @@ fn writes_beside_our_reads_are_seen() {
 }
 
 /// Other programs use a disk even if they do not use the loop device on it.
-/// Lie of H17: another program writes to the disk below.
+/// H17 detects: another process writes to the disk below.
 #[test]
 fn writes_below_our_reads_are_seen() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -167,7 +167,7 @@ fn writes_below_our_reads_are_seen() {
     assert!(!evidence.contains("from loop"), "{evidence}");
 }
 
-/// Lie of H18: direct writes into a volatile cache.
+/// H18 detects: direct writes into a volatile cache.
 #[test]
 fn writes_that_nothing_flushes_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -192,7 +192,7 @@ fn writes_that_nothing_flushes_are_said() {
 }
 
 /// Writes in the page cache that no device has seen are not written yet.
-/// Lie of H03: buffered writes.
+/// H03 detects: buffered writes.
 #[test]
 fn buffered_writes_that_never_arrive_are_no_writes() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -19,7 +19,7 @@ fn run(drumfire: &Drumfire, folder: &Path, args: &str) -> Value {
 }
 
 /// A file system in memory accepts `O_DIRECT`, and is still the page cache.
-/// Lie of H01: a file on tmpfs.
+/// H01 detects: a file on tmpfs.
 #[test]
 fn memory_is_no_disk() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -39,7 +39,7 @@ fn memory_is_no_disk() {
 }
 
 /// Adjacent I/Os that the kernel merges are fewer on the device than in the result.
-/// Lie of H18: sequential reads that are merged.
+/// H18 detects: sequential reads that are merged.
 #[test]
 fn merged_reads_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -63,7 +63,7 @@ fn merged_reads_are_said() {
 }
 
 /// The way to an address of this host's own is no wire, whatever the address.
-/// Lie of H19: a target at an address of this host.
+/// H19 detects: a target at an address of this host.
 #[test]
 fn the_same_host_is_no_wire() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -92,8 +92,8 @@ fn the_same_host_is_no_wire() {
 }
 
 /// A disk with physical blocks of 4096 bytes does a read-modify-write for 512 bytes.
-/// Lie of H18: writes of 512 bytes to a disk that keeps blocks of 4096.
-/// Twin of H18: writes of whole blocks, and reads of parts.
+/// H18 detects: writes of 512 bytes to a disk with physical blocks of 4096 bytes.
+/// H18 accepts: writes of whole blocks, and reads of parts.
 #[test]
 fn writes_of_a_part_of_a_block_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -74,7 +74,7 @@ fn is_on_disk(drumfire: &Drumfire, folder: &Folder) -> bool {
     on_disk
 }
 
-/// Lie of H01: a direct loop device over tmpfs.
+/// H01 detects: a direct loop device over tmpfs.
 #[test]
 fn a_loop_device_over_memory_is_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -100,7 +100,7 @@ fn a_loop_device_over_memory_is_memory() {
     assert!(said(&result, "H01").1.contains("tmpfs"), "{result}");
 }
 
-/// Twin of H01: one over a disk.
+/// H01 accepts: a direct loop device over a disk.
 #[test]
 fn a_loop_device_over_a_disk_is_no_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -160,8 +160,8 @@ fn overlaid(drumfire: &Drumfire, folder: &Folder, upper: &Path) -> Option<Value>
     Some(finished.json())
 }
 
-/// Lie of H01: an overlay on tmpfs.
-/// Twin of H01: an overlay on a disk.
+/// H01 detects: an overlay on tmpfs.
+/// H01 accepts: an overlay on a disk.
 #[test]
 fn an_overlay_is_what_lies_below_it() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -192,7 +192,7 @@ fn an_overlay_is_what_lies_below_it() {
 }
 
 /// Compressed extents are read through the page cache, even with `O_DIRECT`.
-/// Lie of H03: a compressed file of btrfs.
+/// H03 detects: a compressed file of btrfs.
 #[test]
 fn what_btrfs_compresses_was_not_read() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -236,8 +236,8 @@ fn what_btrfs_compresses_was_not_read() {
     assert_eq!(said(&plain, "H04").0, "pass", "{plain}");
 }
 
-/// Lie of H04: a file of one block again and again, and one of one byte, read.
-/// Twin of H04: a file of random data, and a device over it.
+/// H04 detects: reads of a file that repeats one block, and of one that repeats one byte.
+/// H04 accepts: a file of random data, and a device over it.
 #[test]
 fn what_is_alike_is_said_where_it_is_read() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -260,10 +260,10 @@ fn what_is_alike_is_said_where_it_is_read() {
     }
 }
 
-/// Lie of H01: a mirror and a stripe of files on tmpfs.
-/// Lie of H02: a part of a stripe and of a mirror is a hole.
-/// Lie of H24: a stripe of a file and memory.
-/// Twin of H02: a mirror and a stripe of files that were written.
+/// H01 detects: a mirror and a stripe of files on tmpfs.
+/// H02 detects: a hole in one leg of a stripe and of a mirror.
+/// H24 detects: a stripe of a file and memory.
+/// H02 accepts: a mirror and a stripe of files that were written.
 #[test]
 fn parts_of_a_volume_are_looked_at() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -301,7 +301,7 @@ fn parts_of_a_volume_are_looked_at() {
     }
 }
 
-/// Lie of H02: a file of zeroes.
+/// H02 detects: a file of zeroes.
 #[test]
 fn a_file_of_zeroes_is_said() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -320,7 +320,7 @@ fn a_file_of_zeroes_is_said() {
     }
 }
 
-/// Lie of H02: a hole of 2 %.
+/// H02 detects: a hole of 2 %.
 #[test]
 fn a_small_hole_is_said_with_its_share() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -347,7 +347,7 @@ fn job(folder: &Folder, volumes: &str, workload: &str) -> String {
     folder.file("job.toml", text.as_bytes()).display().to_string()
 }
 
-/// Lie of H08: one block for every I/O.
+/// H08 detects: one block for every I/O.
 #[test]
 fn one_block_is_no_working_set() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -371,8 +371,8 @@ fn one_block_is_no_working_set() {
     }
 }
 
-/// Lie of H08: one file by two names.
-/// Twin of H08: two files.
+/// H08 detects: one file by two names.
+/// H08 accepts: two files.
 #[test]
 fn one_file_is_no_two() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -393,7 +393,7 @@ fn one_file_is_no_two() {
     assert!(evidence(&format!("{b}, {a}, {soft}")).contains("same volume as file:"));
 }
 
-/// Lie of H08: `ram:`.
+/// H08 detects: `ram:`.
 #[test]
 fn memory_is_told_as_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -415,8 +415,8 @@ fn memory_is_told_as_memory() {
     assert_eq!(check(&result, "H24").0, "pass", "{result}");
 }
 
-/// Lie of H24: a target's memory and a file of it, by both protocols.
-/// Twin of H24: two volumes of a target's memory.
+/// H24 detects: a target's memory and a file of it, by both protocols.
+/// H24 accepts: two volumes of a target's memory.
 #[test]
 fn memory_of_a_target_elsewhere_is_told_as_memory() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -440,7 +440,7 @@ fn memory_of_a_target_elsewhere_is_told_as_memory() {
     }
 }
 
-/// Lie of H24: `null:` and a file.
+/// H24 detects: `null:` and a file.
 #[test]
 fn two_media_are_no_one() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -458,7 +458,7 @@ fn two_media_are_no_one() {
     assert_ne!(check(&alike, "H24").0, "warn", "{alike}");
 }
 
-/// Lie of H04: writes that repeat.
+/// H04 detects: writes of repeated data.
 #[test]
 fn writes_that_can_be_reduced_are_said() {
     let Some(drumfire) = Drumfire::find() else { return };

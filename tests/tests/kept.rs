@@ -74,7 +74,7 @@ fn a_wrong_word_costs_no_old_result() {
     ] {
         for made in ["run {} --out one", "sweep {} --axis outstanding=1,2 --repeats 1 --out many"] {
             if wrong.ends_with("--size 3") && made.starts_with("sweep") {
-                // That cell cannot be run, but the others can.
+                // The first cell cannot be run, but the others can.
                 continue;
             }
             let args = made.replace("{}", wrong);

@@ -11,8 +11,8 @@ const EVEN: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.
 const ENDS: &str = "[[fault]]\nverb = 'slow'\nop = ['read', 'write']\nadd_s = 0.012\nafter_s = 6\n";
 
 /// A volume behind a connection, slowed by a schedule of faults.
-/// Lie of H26: a volume behind a connection that is four times slower after six seconds.
-/// Twin of H26: one that stays as it is, in a run too short to tell more; memory.
+/// H26 detects: a remote volume that becomes four times slower after six seconds.
+/// H26 accepts: a remote volume at a constant rate, in a short run; memory.
 #[test]
 fn a_burst_that_ends_in_the_window_is_said() {
     let Some(drumfire) = Drumfire::find() else { return };

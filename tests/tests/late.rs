@@ -68,7 +68,7 @@ fn little_holds(result: &Value) {
     assert!(evidence.contains("(0 ns apart)"), "{evidence}");
 }
 
-/// Lie of H21: a target stops before the window ends and goes on later.
+/// H21 detects: a target stops before the window ends and resumes later.
 #[test]
 fn what_waits_at_the_end_is_waited_for() {
     let Some(mut stopped) = Stopped::begin("") else { return };
@@ -94,7 +94,7 @@ fn what_waits_at_the_end_is_waited_for() {
     little_holds(&result);
 }
 
-/// Lie of H21: a target stops for good.
+/// H21 detects: a target stops for good.
 #[test]
 fn what_a_user_does_not_wait_for_counts_with_its_age() {
     let Some(mut stopped) = Stopped::begin("") else { return };

@@ -120,7 +120,7 @@ fn nothing_is_written_where_links_of_others_lead() {
         ("sweep null:1m --seconds 0.2 --ramp 0 --repeats 1 --out theirs/way".to_owned(), true),
         ("catalogue profile x25-m --out theirs/way/profile.toml".to_owned(), true),
         ("run log.fio".to_owned(), true),
-        // These commands replace the link.
+        // Commands that replace the link.
         ("fio --name=a --ioengine=null --size=1m --output=theirs/img".to_owned(), false),
         ("catalogue profile x25-m --out theirs/new".to_owned(), false),
     ];

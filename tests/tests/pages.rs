@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use drumfire_tests::{Drumfire, Folder, Patience, Running, require};
+use drumfire_tests::{Drumfire, Folder, Nbd, Patience, Running, free_port, require};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -162,6 +162,117 @@ fn a_run_is_watched_and_nobody_who_looks_on_keeps_it() {
     let seen = reader.join().unwrap();
     assert!(seen.contains("\"stage\":\"ended\""), "{seen:.300}");
     let _ = (silent.shutdown(Shutdown::Both), stopped.shutdown(Shutdown::Both));
+}
+
+/// Number of I/Os of a job in `a_server_counts_the_ios_of_each_volume`.
+const COUNTED: u64 = 300;
+
+/// A job of a number of I/Os of 4 KiB on a volume.
+fn job_of(volume: &str, read_percent: u32) -> String {
+    format!(
+        "[[steps]]\nseconds = 60.0\nends_with_first = true\n[[steps.groups]]\nvolumes = \
+         [\"{volume}\"]\n[steps.groups.workload]\noutstanding = 4\nlimit_ios = {COUNTED}\n\
+         [[steps.groups.workload.access.lines]]\nsize_bytes = \"4k\"\n\
+         read_percent = {read_percent}\n"
+    )
+}
+
+/// Reads metrics until they are enough.
+type Scrape<'a> = dyn Fn(&dyn Fn(&str) -> bool) -> String + 'a;
+
+/// A counter of a served volume.
+fn value(metrics: &str, name: &str, volume: &str, direction: &str) -> u64 {
+    let series =
+        format!("drumfire_volume_{name}{{volume=\"{volume}\",direction=\"{direction}\"}} ");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&*series)?.parse().ok());
+    value.unwrap_or_else(|| panic!("{series} in {metrics}"))
+}
+
+/// Does a few I/Os of each kind on volumes of an NBD server, and checks the exact counters.
+fn count_exactly(nbd: u16, scrape: &Scrape<'_>) {
+    for volume in ["memory", "file"] {
+        let mut disk = Nbd::connect(&format!("127.0.0.1:{nbd}"), volume).unwrap();
+        for at in 0..7 {
+            assert!(disk.write(at << 16, &[1; 8192], false).unwrap());
+            assert!(at > 2 || disk.read(at << 16, 4096).is_ok());
+        }
+        assert!(disk.flush().unwrap());
+    }
+    let mut disk = Nbd::connect(&format!("127.0.0.1:{nbd}"), "fails").unwrap();
+    assert_eq!((0..5).filter(|_| disk.read(0, 4096).is_err()).count(), 3);
+    let after = scrape(&|metrics| value(metrics, "ios_total", "fails", "read") == 2);
+    for volume in ["memory", "file"] {
+        let of = |name: &str, direction: &str| value(&after, name, volume, direction);
+        assert_eq!([of("ios_total", "read"), of("bytes_total", "read")], [3, 3 * 4096], "{volume}");
+        assert_eq!([of("ios_total", "write"), of("bytes_total", "write")], [7, 7 * 8192]);
+        assert_eq!([of("ios_total", "flush"), of("latency_seconds_count", "write")], [1, 7]);
+    }
+    assert_eq!(value(&after, "errors_total", "fails", "read"), 3);
+    assert_eq!(value(&after, "ios_total", "idle", "read"), 0);
+}
+
+#[test]
+fn a_server_counts_the_ios_of_each_volume() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    folder.file("img", &vec![7; 4 << 20]);
+    let fault = "name = \"three reads\"\n[[fault]]\nverb = \"error\"\nop = \"read\"\ncount = 3\n";
+    folder.file("fails.toml", fault.as_bytes());
+    let [iscsi, nvme, nbd] = [(); 3].map(|()| free_port());
+    let args = format!(
+        "serve --iscsi 127.0.0.1:{iscsi} --nvme-tcp 127.0.0.1:{nvme} --nbd 127.0.0.1:{nbd} \
+         --volume memory=ram:4m --volume file=file:img --volume idle=ram:1m \
+         --volume fails=fault:./fails.toml(ram:4m) --listen 127.0.0.1:0"
+    );
+    let (_running, address) = watched(&drumfire, folder.path(), &args);
+    // Counters are read once a second.
+    let scrape = |enough: &dyn Fn(&str) -> bool| {
+        let mut patience = Patience::new(LIMIT);
+        loop {
+            let (_, metrics) = get(&address, "/metrics", "");
+            if enough(&metrics) || !patience.wait() {
+                return metrics;
+            }
+        }
+    };
+    let before = scrape(&|metrics| metrics.contains("drumfire_volume_ios_total"));
+    prometheus_takes(&before);
+    let counters = ["ios_total", "bytes_total", "errors_total", "latency_seconds_count"];
+    for volume in ["memory", "file", "idle", "fails"] {
+        for (name, direction) in counters.iter().flat_map(|name| [(name, "read"), (name, "write")])
+        {
+            assert_eq!(value(&before, name, volume, direction), 0, "{name} of {volume}");
+        }
+    }
+    count_exactly(nbd, &scrape);
+    // Runs read more for their honesty checks.
+    let mut least = [7, 3];
+    for protocol in [
+        format!("iscsi://127.0.0.1:{iscsi}/iqn.2026-11.io.drumfire:"),
+        format!("nvme+tcp://127.0.0.1:{nvme}/nqn.2026-11.io.drumfire:"),
+    ] {
+        for volume in ["memory", "file"] {
+            for (job, reads) in [("w.toml", 0), ("r.toml", 100)] {
+                folder.file(job, job_of(&format!("{protocol}{volume}/1"), reads).as_bytes());
+                let args = format!("run {job} --no-ceiling --destroy --out run --replace");
+                let ended = drumfire.run(folder.path(), &args, LIMIT);
+                assert!(ended.stdout.contains("IOPS"), "{ended:?}");
+            }
+        }
+        least = least.map(|before| before + COUNTED);
+        let enough = |metrics: &str| {
+            ["memory", "file"].iter().all(|volume| {
+                value(metrics, "ios_total", volume, "write") >= least[0]
+                    && value(metrics, "ios_total", volume, "read") >= least[1]
+            })
+        };
+        let after = scrape(&enough);
+        assert!(enough(&after), "{protocol}: at least {least:?} in {after}");
+        for volume in ["memory", "file"] {
+            let writes = value(&after, "ios_total", volume, "write");
+            assert_eq!(writes, least[0], "{protocol}: none counts twice, of {volume}");
+        }
+    }
 }
 
 /// Requests a stream of a watched server.

@@ -36,7 +36,7 @@ fn a_disk_goes_in_and_comes_back() {
     image(format!("compare -f raw -F raw {source_name} {uri}")).ok();
     image(format!("convert -f raw -O raw {uri} {back_name}")).ok();
     assert!(std::fs::read(&back).unwrap() == pattern(), "the disk came back different");
-    // And the comparison can fail.
+    // The comparison can fail.
     folder.file("source.raw", &vec![1; DISK_BYTES]);
     let differs = image(format!("compare -f raw -F raw {source_name} {uri}"));
     assert_eq!(differs.code, Some(1), "{differs:?}");

@@ -15,8 +15,8 @@ fn filled(folder: &Folder) {
     folder.file("disk", &(0..2 << 20).flat_map(noise).collect::<Vec<u8>>());
 }
 
-/// Lie of H05: a write of twenty is acknowledged and not done.
-/// Twin of H05: a file that keeps what is written.
+/// H05 detects: one write of twenty is acknowledged and not executed.
+/// H05 accepts: a file that stores all writes.
 #[test]
 fn a_job_that_only_writes_is_judged_by_what_is_there_afterwards() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -77,6 +77,29 @@ fn modelled_figures_keep_the_contract_and_say_what_agreement_proves() {
     assert_eq!(run("p99>1").code, Some(2));
 }
 
+#[test]
+fn several_scenarios_are_run_in_their_order_and_none_twice() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let run = |names: &str| {
+        let args = format!("scenario run {names} --modelled --out kept --json");
+        drumfire.run(folder.path(), &args, LIMIT)
+    };
+    let both = run("third-io-iris marvell-modules").ok().json();
+    let names: Vec<&Value> =
+        both["scenarios"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["third-io-iris", "marvell-modules"]);
+    for (names, why) in [
+        ("marvell-modules marvell-modules", "'marvell-modules' is already given"),
+        ("all marvell-modules", "all stands alone"),
+        ("marvell-modules third-iris", "did you mean 'third-io-iris'"),
+    ] {
+        let refused = run(names);
+        assert_eq!(refused.code, Some(2), "{names}: {refused:?}");
+        assert!(refused.stderr.contains(why), "{names}: {}", refused.stderr);
+    }
+}
+
 /// Whether a row has no live figure because other programs had the processors.
 fn busy(row: &Value) -> bool {
     row["live"].is_null()

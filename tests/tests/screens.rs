@@ -115,9 +115,14 @@ fn the_last_screen_has_what_a_hurried_reader_wants() {
         let last = rows[rows.len().saturating_sub(LAST)..].join("\n");
         let classes = ["invalid: ", "indicative: ", "publishable"];
         assert!(classes.iter().any(|class| last.contains(class)), "{args}: no class: {last}");
-        for part in ["IOPS", spread, "p50 ", "p99 ", "max ", "(H", kept] {
+        for part in ["IOPS", "p50 ", "p99 ", "max ", "(H", kept] {
             assert!(last.contains(part), "{args}: no {part}: {last}");
         }
+        // A host that held the worker up for a second left too few whole seconds, and H12 or H15
+        // says so.
+        let held_up = ["H12 warn", "H15 warn"].iter().any(|check| last.contains(check));
+        let none = held_up && last.contains("one run, no interval");
+        assert!(none || last.contains(spread), "{args}: no {spread}: {last}");
     }
 }
 

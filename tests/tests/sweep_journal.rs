@@ -39,7 +39,7 @@ fn told(drumfire: &Drumfire, folder: &Folder) -> (String, Vec<String>, String) {
     (lines.join("\n"), doubts, cell["class"].as_str().unwrap().to_owned())
 }
 
-/// Twin of H20: repeats of one sweep, also of one that was cut and went on.
+/// H20 accepts: repeats of one sweep, also of one that was interrupted and resumed.
 #[test]
 fn honest_repeats_are_not_doubted() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -75,7 +75,7 @@ fn honest_repeats_are_not_doubted() {
     assert_eq!(doubts, [""; 0]);
 }
 
-/// Lie of H20: a slow repeat is thrown away and made again.
+/// H20 detects: a slow repeat that is deleted and run again.
 #[test]
 fn runs_that_were_picked_are_told() {
     let Some(drumfire) = Drumfire::find() else { return };
@@ -112,7 +112,7 @@ fn runs_that_were_picked_are_told() {
     assert!(page.contains("9 runs begun"));
 }
 
-/// Lie of H20: copies of one run; runs of another host and version.
+/// H20 detects: copies of one run; runs of another host and version.
 #[test]
 fn copies_and_runs_of_others_are_told() {
     let Some(drumfire) = Drumfire::find() else { return };

@@ -2,7 +2,8 @@
 //!
 //! Worlds of many seeds, one world by the line that a failure prints, or planted mistakes that must
 //! be found; `--rig` for situations instead of worlds, `--array` for stories of arrays, `--remote`
-//! for those whose legs are on other hosts. The simulator is the package `drumfire-sim`.
+//! for those whose legs are on other hosts, `--fleet` for many hosts as one. The
+//! simulator is the package `drumfire-sim`.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,6 +18,8 @@ use crate::test::tally::Tally;
 const SEEDS: &str = "10000";
 /// Number of stories over a network, which take four times as long.
 const REMOTE_SEEDS: &str = "400";
+/// Number of fleets, of which some have hundreds of hosts.
+const FLEET_SEEDS: &str = "3000";
 /// Seeds within which each planted mistake must be found.
 const PLANT_SEEDS: &str = "1000";
 /// The build, and a minute or two of worlds on two cores.
@@ -28,8 +31,8 @@ const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 pub fn main(args: &[String]) -> Result<bool> {
     if args.iter().any(|arg| arg == "--help") {
         bail!(
-            "sim takes --rig, --array, --remote, --short, --seeds N, --from S, --threads N, \
-             --plants, --plant NAME, or a world"
+            "sim takes --rig, --array, --remote, --fleet, --short, --seeds N, --from S, \
+             --threads N, --plants, --plant NAME, or a world"
         );
     }
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
@@ -53,6 +56,8 @@ pub fn test(simulator: Option<&Path>) -> Result<Tally> {
         &array(&["--short"]),
         &["--remote", "--seeds", REMOTE_SEEDS],
         &["--remote", "--plants", "--seeds", PLANT_SEEDS],
+        &["--fleet", "--seeds", FLEET_SEEDS],
+        &["--fleet", "--plants", "--seeds", PLANT_SEEDS],
     ];
     for args in jobs {
         let outcome = run(simulator, args, LIMIT)?;

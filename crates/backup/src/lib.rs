@@ -92,7 +92,7 @@ pub enum BackupError {
     /// A thread of a stage has panicked.
     #[error("a thread of stage {0} panicked: please report the message above as a bug")]
     Panicked(Stage),
-    /// There is no complete backup.
+    /// No complete backup exists.
     #[error("{name}: {why}")]
     Unusable {
         /// Name of the backup.

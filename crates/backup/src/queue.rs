@@ -6,7 +6,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// Passes items from the threads of one stage to those of the next, in order.
 pub struct Queue<T> {
     state: Mutex<QueueState<T>>,
-    /// There is an item, or no more will come.
+    /// Signals an item, or the end.
     news: Condvar,
     /// Signalled when there is room, or no more items are accepted.
     room: Condvar,

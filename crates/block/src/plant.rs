@@ -112,6 +112,18 @@ pub enum Plant {
     CheckUnclaimed,
     /// A leg may reconnect on its own if it is deep inside another volume.
     NestReconnect,
+    /// The draft of a lost rank is dropped.
+    ForgetDraft,
+    /// A silent rank is waited for without a limit.
+    TrustSilence,
+    /// A follower waits for a silent leader without a limit.
+    TrustLeader,
+    /// A clock is believed to be four times as close as the round trip shows.
+    NarrowBound,
+    /// All begin at one reading of their own clocks, whatever these read.
+    ForgetOffset,
+    /// Ranks that serve are told to end as soon as the first of the others has ended.
+    ReleaseEarly,
 }
 
 impl Plant {
@@ -164,6 +176,16 @@ impl Plant {
         Plant::ReviveUnseen,
         Plant::ReviveForClients,
         Plant::NestReconnect,
+    ];
+
+    /// Mistakes of fleets.
+    pub const FLEET: [Plant; 6] = [
+        Plant::ForgetDraft,
+        Plant::TrustSilence,
+        Plant::TrustLeader,
+        Plant::NarrowBound,
+        Plant::ForgetOffset,
+        Plant::ReleaseEarly,
     ];
 
     /// Mistakes of servers.

@@ -292,14 +292,15 @@ pub struct Race {
 pub struct Serve {
     /// TOML file with the same settings and the allowed hosts.
     pub config: Option<PathBuf>,
-    /// Address of the iSCSI portal; port 0 picks a free one [default: 127.0.0.1:3260].
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    /// Address of the iSCSI portal, or several with commas; port 0 picks a free one [default:
+    /// 127.0.0.1:3260].
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT", value_parser = address)]
     pub iscsi: Vec<SocketAddr>,
     /// Address of the NVMe/TCP listener; 4420 is usual.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT", value_parser = address)]
     pub nvme_tcp: Vec<SocketAddr>,
     /// Address of the NBD listener; 10809 is usual.
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT", value_parser = address)]
     pub nbd: Vec<SocketAddr>,
     /// A volume: NAME=URI makes a target with it at LUN 1, NAME/LUN=URI adds a LUN.
     #[arg(long, value_name = "NAME=URI")]
@@ -308,6 +309,9 @@ pub struct Serve {
     /// same text, as paths to one disk [default: a saved identity of this server].
     #[arg(long, value_name = "TEXT")]
     pub id: Option<String>,
+    /// File with secrets of CHAP that every iSCSI initiator has to prove, of mode 0600.
+    #[arg(long, value_name = "FILE")]
+    pub chap: Option<PathBuf>,
     /// CPUs to serve on [default: all].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
@@ -327,7 +331,7 @@ pub struct Serve {
     delay:DRIVE(URI): as slow as a drive of the catalogue, delay:cd6(ram:1g), or a profile.\n\
     Behind a remote one, each if wanted:\n\
     ?reconnect=30s&grace=30s&io_timeout=30s and\n\
-    &header-digest=1&data-digest=1&initiator=NAME")]
+    &header-digest=1&data-digest=1&initiator=NAME&chap=FILE")]
 pub struct Run {
     /// Volumes to drive, or a job file and its volumes. A job file is the job.toml of an earlier
     /// run, a fio job file (.fio) or an Iometer configuration (.icf), followed by volumes for the
@@ -340,6 +344,11 @@ pub struct Run {
     /// Workers for each volume.
     #[arg(long, alias = "numjobs", default_value_t = 1, value_name = "N")]
     pub workers: u32,
+    /// Under mpirun: ranks or hosts that serve, and the arguments of their drumfire serve, as
+    /// '1-10: --volume disk=ram:1g'. The other ranks drive them as the volume served. Can be
+    /// repeated.
+    #[arg(long, value_name = "HOSTS: ARGS")]
+    pub serve: Vec<String>,
     /// CPUs to drive from [default: one per worker, from CPU 0 on].
     #[arg(long, value_delimiter = ',', value_name = "CPU,…")]
     pub cores: Vec<usize>,
@@ -348,6 +357,9 @@ pub struct Run {
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "")]
     pub destroy: Vec<String>,
+    /// Say which rank will serve and drive what, and end: nothing is opened.
+    #[arg(long)]
+    pub dry_run: bool,
     /// Fill volumes with self-identifying data, then check every read.
     #[arg(long)]
     pub verify: bool,
@@ -369,6 +381,9 @@ pub struct Discover {
     /// The portal: HOST[:PORT] or iscsi://HOST[:PORT], port 3260 unless named, or
     /// nvme+tcp://HOST[:PORT], where 8009 is that of discovery services.
     pub portal: String,
+    /// File with secrets of CHAP, if an iSCSI portal demands them.
+    #[arg(long, value_name = "FILE")]
+    pub chap: Option<PathBuf>,
 }
 
 fn size64(text: &str) -> Result<u64, String> {

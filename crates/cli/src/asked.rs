@@ -6,13 +6,13 @@ use anyhow::{Context, Result};
 use block::nearest;
 use job::formats::{Note, Treatment};
 use job::presets;
-use job::spec::{Group, JobSpec, MAKER, open_trace};
+use job::spec::{Group, JobSpec, MAKER, Serving, open_trace};
 use volume::Purpose;
 
 use crate::args::Run;
 use crate::exit::UsageError;
 use crate::foreign::{self, Format};
-use crate::{output, settings, typed};
+use crate::{hosts, output, settings, typed};
 
 /// A run as requested on the command line.
 pub struct Asked {
@@ -42,6 +42,9 @@ pub fn of(run: &Run) -> Result<Asked> {
     if run.verify {
         compare_all(&mut asked.job);
     }
+    for text in &run.serve {
+        asked.job.serve.push(serving(text)?);
+    }
     let is_file = run.preset.is_none() && Format::of(first).is_some();
     asked.job.check().map_err(|error| {
         let words = error.to_string();
@@ -50,6 +53,22 @@ pub fn of(run: &Run) -> Result<Asked> {
         UsageError(plain.filter(|_| !is_file).unwrap_or(&words).to_owned())
     })?;
     Ok(asked)
+}
+
+/// Hosts that serve, and the arguments of their server.
+fn serving(text: &str) -> Result<Serving, UsageError> {
+    let words = |text: &str, at: char| -> Vec<String> {
+        let words = text.split(|of: char| of == at || of.is_whitespace());
+        words.filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    };
+    let (hosts, args) = text.split_once(':').unwrap_or((text, ""));
+    let (hosts, args) = (words(hosts, ','), words(args, ' '));
+    match hosts.is_empty() || args.is_empty() {
+        true => Err(UsageError(format!(
+            "--serve '{text}': write HOSTS: ARGS, such as '1-10: --volume disk=ram:1g'"
+        ))),
+        false => Ok(Serving { hosts, args, files: Default::default() }),
+    }
 }
 
 /// Enables read verification on every volume; groups that already configure `verify` keep theirs.
@@ -89,9 +108,15 @@ fn makes_sense(file: &Path, job: &JobSpec) -> Result<(), UsageError> {
     for (step, of) in (1..).zip(&job.steps) {
         for (group, of) in (1..).zip(&of.groups) {
             for text in &of.volumes {
-                text.parse::<volume::Uri>().map_err(|error| {
-                    let place = settings::place_of(file, step, Some(group));
-                    UsageError(format!("{place}: {error}"))
+                let here = hosts::here(text).map_err(|error| UsageError(error.to_string()))?;
+                if here.iter().any(|text| Serving::is_served(text)) {
+                    continue;
+                }
+                here.iter().try_for_each(|text| {
+                    text.parse::<volume::Uri>().map(drop).map_err(|error| {
+                        let place = settings::place_of(file, step, Some(group));
+                        UsageError(format!("{place}: {error}"))
+                    })
                 })?;
             }
         }

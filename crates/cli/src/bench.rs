@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use job::spec::{JobSpec, MAKER, Step};
-use load::{Asked, Engine, Prepared, Recording, RunError, Runner, Stop};
+use load::{Asked, Engine, Gate, Prepared, Recording, RunError, Runner, Shared, Stop};
 use stats::RunResult;
 use stats::live::Live;
 use volume::{Uri, Volume};
@@ -18,6 +18,7 @@ use crate::args::{Color, Drive};
 use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
 use crate::folder::{Folder, Place, Successor};
+use crate::hosts::{self, Order, Ranks};
 use crate::news::News;
 use crate::part::Signed;
 use crate::run::Volumes;
@@ -102,6 +103,8 @@ pub struct Bench {
     pub cold_reads: bool,
     /// The run is one of several hosts'.
     pub signed: Option<Signed>,
+    /// Holds runs back until other ranks are ready.
+    pub gate: Option<Arc<dyn Gate>>,
     volumes: Volumes,
     systems: Systems,
 }
@@ -111,6 +114,8 @@ pub struct Ready {
     /// Step to run.
     pub run: Prepared,
     runner: Box<dyn Runner>,
+    /// The runner, if it is the engine of this host.
+    engine: Option<Engine>,
     /// Ends the run early.
     stop: Stop,
     lost: show::Lost,
@@ -138,6 +143,7 @@ impl Bench {
             traced: None,
             cold_reads: false,
             signed: None,
+            gate: None,
             volumes,
             systems: Systems::default(),
         }
@@ -148,9 +154,13 @@ impl Bench {
         placement::parse(job.setup.get(CORES).map_or("", |cores| cores))?;
         match Maker::of(job)? {
             Maker::Nobody => {
+                hosts::serve(job)?;
                 let groups = job.steps.iter().flat_map(|step| &step.groups);
                 let mut volumes = groups.flat_map(|group| &group.volumes);
-                volumes.try_for_each(|text| Ok(text.parse::<Uri>().map(drop)?))
+                volumes.try_for_each(|text| {
+                    let mut uris = hosts::here(text)?.into_iter();
+                    Ok(uris.try_for_each(|uri| uri.parse::<Uri>().map(drop))?)
+                })
             }
             Maker::Race => race::check(job),
             Maker::Simulate => simulate::check(job, &mut self.systems),
@@ -165,8 +175,27 @@ impl Bench {
         }
     }
 
-    /// Opens or creates the volumes of a step.
+    /// Opens or creates the volumes of a step; on rank 0 of many, those of its own part.
     pub fn prepare(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
+        let maker = Maker::of(job)?;
+        let Some(ranks) = hosts::ranks().filter(|_| maker != Maker::Simulate) else {
+            hosts::refuse_hosts(job)?;
+            return self.prepare_here(job, step);
+        };
+        let alone = JobSpec { steps: vec![step.clone()], ..job.clone() };
+        let order = ranks.order(&alone, &self.allowed, self.cold_reads)?;
+        let own = order.part_of(0)?;
+        if own.steps[0].groups.is_empty() {
+            let run = hosts::Onlooker::prepared(&alone, step);
+            let onlooker = hosts::Onlooker::new(ranks, order, self.stop.clone());
+            return Ok(self.ready(run, Box::new(onlooker)));
+        }
+        let ready = self.prepare_here(&own, &own.steps[0])?;
+        Ok(ready.together(ranks, order))
+    }
+
+    /// Opens or creates the volumes of a step on this host.
+    pub fn prepare_here(&mut self, job: &JobSpec, step: &Step) -> Result<Ready> {
         match Maker::of(job)? {
             Maker::Nobody => {
                 let run = self.volumes.prepare(job, step, &self.allowed)?;
@@ -202,15 +231,17 @@ impl Bench {
     /// Volumes that the engine drives.
     fn driven(&self, step: &Step, run: Prepared, server: Option<serve::Server>) -> Ready {
         let recording = self.traced.as_ref().map(Traced::recording);
-        let runner = Engine {
+        let here = self.gate.is_some().then(Shared::default);
+        let engine = Engine {
             stop: self.stop.clone(),
             scribe: self.logged.then(|| logs::scribe(step, &run.spec)).flatten(),
             recording: recording.clone(),
-            gate: Some(gate::wait),
+            gate: Some(self.gate.clone().unwrap_or_else(|| Arc::new(gate::Parent))),
             cold_reads: self.cold_reads,
-            shared: self.signed.as_ref().map(Signed::shared),
+            shared: self.signed.as_ref().map(Signed::shared).or(here),
         };
-        Ready { recording, server, ..self.ready(run, Box::new(runner)) }
+        let ready = self.ready(run, Box::new(engine.clone()));
+        Ready { recording, server, engine: Some(engine), ..ready }
     }
 
     fn ready(&self, run: Prepared, runner: Box<dyn Runner>) -> Ready {
@@ -221,6 +252,7 @@ impl Bench {
             lost: self.lost.clone(),
             watch: self.watch.clone(),
             recording: None,
+            engine: None,
             server: None,
             bounded_as: None,
             signed: self.signed.clone(),
@@ -229,6 +261,13 @@ impl Bench {
 }
 
 impl Ready {
+    /// The run as that of all ranks.
+    fn together(self, ranks: Arc<Ranks>, order: Order) -> Ready {
+        let Some(engine) = self.engine.clone() else { return self };
+        let runner = Box::new(hosts::Together::new(ranks, order, engine));
+        Ready { runner, ..self }
+    }
+
     /// Runs the step; targets created for it end with it.
     pub fn run(mut self, live: &mut dyn Live) -> Result<RunResult, RunError> {
         let result = self.runner.run(self.run, live);
@@ -375,7 +414,8 @@ pub fn one(
     signed.iter().for_each(Signed::announce);
     let view = ready.watch.beside(show::view(drive, color, &lost)?);
     let mut live = show::Keeping::new(view, &folder, &name, signed.clone());
-    let again = (!drive.no_ceiling)
+    // Other ranks drive no ceiling of theirs, so one of this rank would say nothing of the whole.
+    let again = (!drive.no_ceiling && hosts::ranks().is_none())
         .then(|| (ready.run.clone(), Engine { stop: ready.stop.clone(), ..Engine::default() }));
     let bounded_as = ready.bounded_as.take();
     let recording = ready.recording.clone();

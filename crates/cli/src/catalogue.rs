@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use ::catalogue::unit::{Amount, Dimension};
 use ::catalogue::{
@@ -187,7 +188,7 @@ fn pretty_json(document: &serde_json::Value) -> Result<Exit> {
 
 fn list(mut catalogue: Catalogue, filter: &Filter, json: bool) -> Result<Exit> {
     let capacity = filter.check()?;
-    catalogue.parts.retain(|_, part| filter.wants(part, capacity));
+    Arc::make_mut(&mut catalogue.parts).retain(|_, part| filter.wants(part, capacity));
     if json {
         return pretty_json(&json!({ "parts": catalogue.parts }));
     }

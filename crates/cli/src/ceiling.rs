@@ -190,6 +190,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
     let any_port = || vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let deepest = spec.workers.iter().map(|worker| worker.workload.outstanding).max();
     let config = ServeConfig {
+        counts: false,
         iscsi: any_port(),
         nvme_tcp: any_port(),
         nbd: any_port(),

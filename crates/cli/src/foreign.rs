@@ -10,7 +10,7 @@ use volume::{FileUri, NvmeUri, Purpose, Session, Uri, UriError};
 use crate::exit::{UsageError, of_file};
 use crate::output;
 
-/// What a job file is written in.
+/// The format of a job file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// Drumfire's format.

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result};
+use block::Nanos;
+use load::Stop;
 
 /// Says that standard input is a gate.
 const VARIABLE: &str = "DRUMFIRE_GATE";
@@ -45,17 +47,23 @@ impl Gate {
     }
 }
 
-/// Waits until the process that started this one opens the gate, if there is one and it was not
-/// open before.
-pub fn wait() {
-    static PASSED: AtomicBool = AtomicBool::new(false);
-    if std::env::var_os(VARIABLE).is_none() || PASSED.swap(true, Ordering::Relaxed) {
-        return;
+/// The gate that the process which started this one opens, if there is one and it was not open
+/// before.
+#[derive(Debug)]
+pub struct Parent;
+
+impl load::Gate for Parent {
+    fn wait(&self, _: &Stop, _: &mut dyn FnMut()) -> Option<Nanos> {
+        static PASSED: AtomicBool = AtomicBool::new(false);
+        if std::env::var_os(VARIABLE).is_none() || PASSED.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        let stdin = std::io::stdin();
+        // If the parent is gone, this process ends anyway.
+        let _ = rustix::io::write(&stdin, b".");
+        let _ = rustix::io::read(&stdin, &mut [0_u8; 1]);
+        None
     }
-    let stdin = std::io::stdin();
-    // If the parent is gone, this process ends anyway.
-    let _ = rustix::io::write(&stdin, b".");
-    let _ = rustix::io::read(&stdin, &mut [0_u8; 1]);
 }
 
 #[cfg(test)]
@@ -65,7 +73,7 @@ mod test {
     #[test]
     fn a_process_waits_until_the_gate_opens() {
         let mut command = Command::new("sh");
-        // The shell writes to its standard input, as `wait` does.
+        // The shell writes to its standard input, as the process behind a gate does.
         command.args(["-c", "test $DRUMFIRE_GATE = 1 && printf . >&0 && read -r _; exit 3"]);
         let mut gate = Gate::before(&mut command).unwrap();
         let mut child = command.spawn().unwrap();

@@ -8,6 +8,7 @@ mod attached;
 mod audit;
 mod backup;
 mod bench;
+mod braces;
 mod calibrate;
 mod catalogue;
 mod ceiling;
@@ -25,8 +26,8 @@ mod folder;
 mod foreign;
 mod gate;
 mod help;
+mod hosts;
 mod identity;
-
 mod layout;
 mod logs;
 mod man;
@@ -65,11 +66,20 @@ fn main() -> std::process::ExitCode {
     if !companion::follow() {
         return exit::Exit::Interrupted.code();
     }
-    let done = match typed::parse() {
-        Ok(Typed::Args(args)) => run(*args),
-        Ok(Typed::Ended(exit)) => Ok(exit),
-        Err(error) => Err(error.into()),
+    let followed = match hosts::take_part() {
+        Ok(hosts::Role::Program) => None,
+        Ok(hosts::Role::Followed(exit)) => Some(Ok(Typed::Ended(exit))),
+        Err(error) => Some(Err(error)),
     };
+    let typed = followed.unwrap_or_else(|| typed::parse().map_err(Into::into));
+    let done = match typed {
+        Ok(Typed::Args(args)) => {
+            hosts::refuse_alone(&args.command).map_err(Into::into).and_then(|()| run(*args))
+        }
+        Ok(Typed::Ended(exit)) => Ok(exit),
+        Err(error) => Err(error),
+    };
+    hosts::leave();
     match done {
         Ok(exit) => exit.code(),
         Err(error) => {

@@ -122,7 +122,7 @@ pub struct Signed {
 impl Part {
     /// Prepares a job to be one host's part; `None` if it is a run by itself.
     pub fn prepare(&self, job: &mut JobSpec) -> Result<Option<Signed>> {
-        if self.start_at.is_none() && self.part.is_none() {
+        if !self.is_asked() {
             return Ok(None);
         }
         self.check(job)?;
@@ -135,9 +135,14 @@ impl Part {
         Ok(Some(Signed { host, base_seed, file: self.part.clone(), start: self.start_at }))
     }
 
+    /// Whether the run is one of several hosts', which do not know of each other.
+    pub fn is_asked(&self) -> bool {
+        self.start_at.is_some() || self.part.is_some()
+    }
+
     /// Refuses the flags for `what`, which has no separate measured window.
     pub fn refuse(&self, what: &str) -> Result<(), UsageError> {
-        if self.start_at.is_none() && self.part.is_none() {
+        if !self.is_asked() {
             return Ok(());
         }
         Err(UsageError(format!("--start-at and --part are options of run, not of {what}")))
@@ -233,14 +238,14 @@ impl Signed {
 }
 
 /// Name of this host.
-fn host_name() -> String {
+pub fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name: String = name.trim().chars().filter(|c| !block::steers(*c)).collect();
     if name.is_empty() { "localhost".to_owned() } else { name }
 }
 
 /// The seed of a host: FNV-1a of its name, mixed into the base. At most 2⁶³ − 1, as in job files.
-fn seed(base: u64, host: &str) -> u64 {
+pub fn seed(base: u64, host: &str) -> u64 {
     let hash = host.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
     });

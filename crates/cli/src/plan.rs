@@ -9,6 +9,7 @@ use ::catalogue::{Catalogue, Class};
 use anyhow::Result;
 use clap::{Args as Flags, Subcommand};
 use job::formats::read_text;
+use plan::answer::{DRAWS, SEED};
 use plan::bill::{Bill, Group, Setup, Work, shipped, shipped_names};
 use plan::chance::DRAWS_MAX;
 use plan::search::spread;
@@ -96,10 +97,10 @@ pub struct Args {
     #[arg(long)]
     pub details: bool,
     /// Monte Carlo samples.
-    #[arg(long, default_value_t = 200, value_name = "N")]
+    #[arg(long, default_value_t = DRAWS, value_name = "N")]
     pub draws: u32,
     /// Seed of the samples.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = SEED)]
     pub seed: u64,
     /// Accept a profile whose fit is not usable.
     #[arg(long)]
@@ -388,7 +389,12 @@ fn read_bill(file: &Path, catalogue: &Catalogue) -> Result<Bill> {
     let text = match (read_text(file), shipped(&name)) {
         (Err(_), Some(text)) => text.to_owned(),
         (text, _) => text.map_err(|error| {
-            let known = format!("{name}; name a file, or one of {}", shipped_names());
+            let near = match catalogue.drives_near(&name) {
+                near if near.is_empty() => String::new(),
+                near => format!(" (similar: {})", near.join(", ")),
+            };
+            let bills = shipped_names();
+            let known = format!("{name}; name a file, a drive{near}, or one of {bills}");
             of_file(known, error)
         })?,
     };

@@ -219,6 +219,7 @@ fn start_targets(
         Protocol::NvmeTcp => (Vec::new(), any_port),
     };
     let config = ServeConfig {
+        counts: false,
         iscsi,
         nvme_tcp,
         nbd: Vec::new(),

@@ -103,7 +103,7 @@ pub fn main(args: &Args, color: Color) -> Result<Exit> {
     Ok(thresholds::say(&bounds))
 }
 
-/// What the bounds of this command come to. Those that a run had decided its own exit code: they
+/// The verdicts of this command's bounds. Bounds that a run had decided its own exit code: they
 /// are shown, and decide none.
 fn asked_now(args: &Args) -> Result<Vec<Bound>> {
     let mut bounds = Vec::new();
@@ -235,7 +235,7 @@ pub fn print_page(page: &Page, look: Look<'_>) -> Result<()> {
     }
 }
 
-/// What `scenario run --json` printed, if a file holds that, with its text.
+/// The document of `scenario run --json`, if a file has one, with its text.
 fn scenarios(path: &Path) -> Result<Option<(Scenarios, String)>> {
     use std::io::Read;
     // Long documents are results, and are read as such.
@@ -260,7 +260,7 @@ fn scenarios(path: &Path) -> Result<Option<(Scenarios, String)>> {
     Ok(Some((found, text)))
 }
 
-/// What is printed.
+/// The output.
 enum Found {
     /// Of one run: several only where a form takes them at once.
     Run(Vec<RunResult>),
@@ -417,7 +417,7 @@ fn parse(path: &Path, text: &[u8]) -> Result<RunResult> {
             }
             (Category::Syntax, _) => format!("not JSON: {error}"),
             _ if is_of_sweep(text) => "it is the document of a sweep: name its folder".to_owned(),
-            // It is one of ours, of another version or spoilt.
+            // The file is one of ours, of another version or damaged.
             (_, true) => error.to_string(),
             (_, false) => "it is not the result of a run".to_owned(),
         };

@@ -5,7 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket}
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use job::spec::{Group, JobSpec, Pacing, Replay, RunSpec, Shift, Step, WorkerSpec, Workload};
+use job::spec::{
+    Group, JobSpec, Pacing, Replay, RunSpec, Serving, Shift, Step, WorkerSpec, Workload,
+};
 use load::Prepared;
 use stats::Job;
 use volume::{Locks, OpenError, Purpose, Uri, Volume};
@@ -14,11 +16,17 @@ use crate::args::{Color, Run};
 use crate::asked::Asked;
 use crate::bench::{self, Allowed, Bench, CORES};
 use crate::exit::{Exit, UsageError};
-use crate::{asked, folder, foreign, layout, opened, output, placement, recheck, show, signal};
+use crate::{
+    asked, folder, foreign, hosts, layout, opened, output, placement, recheck, show, signal,
+};
 
 /// Drives the volumes, one step of the job after the other.
 pub fn main(run: &Run, color: Color) -> Result<Exit> {
     let Asked { mut job, cores } = asked::of(run)?;
+    if run.dry_run {
+        output::print(&hosts::lines(&job)?)?;
+        return Ok(Exit::Good);
+    }
     refuse_strangers(&run.destroy, job.steps.iter())?;
     let destroy = run.destroy.clone();
     let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
@@ -43,6 +51,11 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
                 return Ok(Exit::Good);
             }
         }
+        if run.part.is_asked() && hosts::ranks().is_some() {
+            let why = "--start-at and --part are for hosts that do not talk to each other: leave \
+                       them out under mpirun";
+            return Err(UsageError(why.to_owned()).into());
+        }
         let signed = run.part.prepare(&mut job)?;
         return bench::go_as(&job, allowed, &run.drive, color, signed);
     }
@@ -59,8 +72,14 @@ pub fn refuse_strangers<'a>(
 ) -> Result<(), UsageError> {
     for what in destroy.iter().filter(|what| !what.is_empty()) {
         let volumes = steps.clone().flat_map(|step| &step.groups).flat_map(|group| &group.volumes);
-        let mut uris = volumes.filter_map(|text| text.parse::<Uri>().ok());
-        if !uris.any(|uri| volume::is_named(&uri, what)) {
+        let here = |text: &str| hosts::here(text).map_err(|error| UsageError(error.to_string()));
+        // A served volume has no URI until its rank serves.
+        let is_served = volumes.clone().any(|text| text == what && Serving::is_served(text));
+        let uris = volumes.flat_map(|text| hosts::here(text).unwrap_or_default());
+        let mut uris = uris.filter_map(|text| text.parse::<Uri>().ok());
+        let what_here = here(what)?;
+        let is_named = |uri: Uri| what_here.iter().any(|what| volume::is_named(&uri, what));
+        if !is_served && !uris.any(is_named) {
             let why = format!("--destroy={what}: the job has no such volume");
             return Err(UsageError(why));
         }
@@ -71,7 +90,7 @@ pub fn refuse_strangers<'a>(
 /// Open volumes: workers, steps and runs that name the same one share it.
 pub struct Volumes {
     open: HashMap<String, Named>,
-    /// Volumes that some step writes.
+    /// Volumes that some step writes, as jobs name them.
     written: HashSet<String>,
     /// Locks of all volumes: steps may use one file in several ways.
     locks: Locks,
@@ -94,10 +113,7 @@ impl Volumes {
         let writes = steps.flat_map(|step| &step.groups).filter(|group| group.workload.writes());
         let written = match allowed.only_looks {
             true => HashSet::new(),
-            false => writes
-                .flat_map(|group| &group.volumes)
-                .map(|text| foreign::plain_uri(text))
-                .collect(),
+            false => writes.flat_map(|group| group.volumes.iter().cloned()).collect(),
         };
         Volumes { open: HashMap::new(), written, locks: Locks::default() }
     }
@@ -115,6 +131,8 @@ impl Volumes {
 
     /// Opens the volumes of a step that are not open yet, all at once.
     fn open(&mut self, step: &Step, destroy: &[String]) -> Result<()> {
+        let written = self.written.iter().flat_map(|text| hosts::here(text).unwrap_or_default());
+        let written: HashSet<String> = written.map(|text| foreign::plain_uri(&text)).collect();
         let mut new: Vec<(Uri, Purpose)> = Vec::new();
         let mut seen = HashSet::new();
         for text in step.groups.iter().flat_map(|group| &group.volumes) {
@@ -130,7 +148,7 @@ impl Volumes {
                 );
                 return Err(UsageError(why).into());
             }
-            let purpose = match (self.written.contains(&name), allowed) {
+            let purpose = match (written.contains(&name), allowed) {
                 (false, _) => Purpose::Read,
                 (true, false) => Purpose::Write,
                 (true, true) => Purpose::Destroy,

@@ -1,18 +1,21 @@
 //! `drumfire serve`: be a target.
 
+mod access;
 mod doors;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use ::serve::{Export, HostLists, Limits, Log, Network, ServeConfig, Server};
+use ::serve::{Export, Limits, Log, OpCounts, ServeConfig, Server, VolumeCounts};
 use anyhow::Result;
 use block::{Nanos, parse_size};
 use report::watch::Served;
 use serde::Deserialize;
+use stats::live::{Counts, DirectionCounts};
 use volume::{DataLocation, Lifetime, OpenError, Purpose, Uri, Volume};
 
 use crate::args::Serve;
@@ -47,72 +50,80 @@ struct Config {
     iscsi_hosts: BTreeMap<String, Vec<String>>,
     /// Hosts over NBD, likewise.
     nbd_hosts: BTreeMap<String, Vec<String>>,
+    /// Files with secrets that iSCSI initiators have to prove, by the NAME of the volume.
+    iscsi_chap: BTreeMap<String, PathBuf>,
+    /// File with secrets that iSCSI discovery has to prove.
+    discovery_chap: Option<PathBuf>,
+}
+
+/// A server that is about to start: its volumes are open.
+pub struct Prepared {
+    config: ServeConfig,
+    /// Names of its volumes.
+    pub exports: Vec<Shown>,
+    /// Volumes as the user names them.
+    volumes: Vec<(String, Arc<dyn Volume>)>,
+}
+
+/// Names of a served volume.
+pub struct Shown {
+    /// Name on the command line.
+    pub name: String,
+    /// Name of the iSCSI target.
+    pub target: String,
+    /// Name of the NVMe subsystem.
+    pub subsystem: String,
+    /// Logical unit number.
+    pub lun: u8,
+    /// Capacity.
+    pub bytes: u64,
+}
+
+/// The settings of a server: flags before those of a file.
+struct Chosen {
+    file: Config,
+    iscsi: Vec<SocketAddr>,
+    nvme_tcp: Vec<SocketAddr>,
+    nbd: Vec<SocketAddr>,
+}
+
+impl Chosen {
+    fn of(serve: &Serve) -> Result<Chosen> {
+        let file = serve.config.as_deref().map(settings::read).transpose()?;
+        let mut file: Config = file.unwrap_or_default();
+        let chosen = |flags: &[SocketAddr], file: &mut Vec<SocketAddr>| match flags {
+            [] => std::mem::take(file),
+            flags => flags.to_vec(),
+        };
+        Ok(Chosen {
+            iscsi: chosen(&serve.iscsi, &mut file.iscsi),
+            nvme_tcp: chosen(&serve.nvme_tcp, &mut file.nvme_tcp),
+            nbd: chosen(&serve.nbd, &mut file.nbd),
+            file,
+        })
+    }
 }
 
 /// Serves until a stop is requested.
 pub fn main(serve: &Serve) -> Result<Exit> {
-    let file: Config = serve.config.as_deref().map(settings::read).transpose()?.unwrap_or_default();
-    let chosen = |flags: &[SocketAddr], file: Vec<SocketAddr>| match flags {
-        [] => file,
-        flags => flags.to_vec(),
-    };
-    let nvme_tcp = chosen(&serve.nvme_tcp, file.nvme_tcp);
-    let nbd = chosen(&serve.nbd, file.nbd);
-    let mut iscsi = chosen(&serve.iscsi, file.iscsi);
-    if iscsi.is_empty() && nvme_tcp.is_empty() && nbd.is_empty() {
-        iscsi.push(DEFAULT_PORTAL.parse().expect("an address"));
-    }
-    let volumes: Vec<&String> = file.volume.iter().chain(&serve.volume).collect();
-    if volumes.is_empty() {
-        let message = "no volume to serve: give --volume NAME=URI, such as --volume disk=ram:1g";
-        return Err(UsageError(message.to_owned()).into());
-    }
-    let cores = if serve.cores.is_empty() { &file.cores } else { &serve.cores };
-    let cores = placement::chosen(cores, usize::MAX)?;
-    let given = serve.id.as_ref().or(file.id.as_ref());
-    let given = given.map(|text| Identity::given(text)).transpose()?;
-    let volumes = open(&volumes)?;
-    let cores = placement::of_lanes(cores, volumes.iter().map(|one| (one.text, &*one.volume)));
-    let identity = given.unwrap_or_else(|| own(&volumes));
-    warn_of_memory(&identity, &volumes);
-    let served: Vec<_> = volumes.iter().map(|one| (one.text, one.volume.clone())).collect();
-    let exports = volumes.into_iter().map(|volume| export(&identity, volume)).collect();
+    let mut prepared = Prepared::new(serve, DEFAULT_PORTAL.parse().expect("an address"))?;
     let signals = signal::on_signal()?;
     let watch = serve.watch.open()?;
-    let host_lists = host_lists(file.nvme_hosts, &file.iscsi_hosts, &file.nbd_hosts)?;
-    let memory = file.memory.as_deref().map(memory_of).transpose()?;
-    let limits = Limits { memory_bytes: serve.memory.or(memory), ..Limits::default() };
-    let config = ServeConfig {
-        iscsi,
-        nvme_tcp,
-        nbd,
-        exports,
-        host_lists,
-        shared: identity.is_given(),
-        first_controller: identity::first_controller(),
-        instance: identity::instance(),
-        // CPUs go idle only if the user allows it.
-        idle_cores: cores.clone(),
-        cores,
-        limits,
-    };
-    let doors = doors::lines(&config);
-    let server = Server::start(config, Log::new(|line| note(format_args!("drumfire: {line}"))))?;
+    prepared.config.counts = watch.is_on();
+    let volumes = prepared.volumes.clone();
+    let doors = doors::lines(&prepared.config);
+    let server = prepared.start()?;
     doors.iter().for_each(|line| note(format_args!("drumfire: {line}")));
-    end_with(&server);
-    let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
-    let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
-    let nbd = server.nbd().iter().map(|address| format!("nbd={address}"));
-    let portals: Vec<String> = iscsi.chain(nvme_tcp).chain(nbd).collect();
+    let portals = portals(&server);
     print_line(format_args!("ready {}", portals.join(" ")))?;
-    let sizes = served.iter().map(|(text, volume)| shown(text, volume)).collect();
+    let sizes = volumes.iter().map(|(text, volume)| shown(text, volume)).collect();
     let of = Served { portals, volumes: sizes, ..Served::default() };
-    let watched = served.iter().map(|(text, volume)| (format!("--volume {text}"), volume.clone()));
+    let watched = volumes.iter().map(|(text, volume)| (format!("--volume {text}"), volume.clone()));
     let news = News::of(watched.collect())?;
     until_told(&signals, &server, &watch, of);
     drop(server);
     drop(news);
-    for (text, volume) in &served {
+    for (text, volume) in &volumes {
         if let Some(incidents) = volume.incidents() {
             note(format_args!("drumfire: --volume {text}: {incidents}"));
         }
@@ -120,31 +131,67 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     Ok(Exit::Good)
 }
 
-/// The hosts that may use volumes.
-fn host_lists(
-    nvme: BTreeMap<String, Vec<String>>,
-    iscsi: &BTreeMap<String, Vec<String>>,
-    nbd: &BTreeMap<String, Vec<String>>,
-) -> Result<HostLists, UsageError> {
-    let by_name = nvme.into_iter().map(|(name, hosts)| (Names::of(&name).subsystem, hosts));
-    Ok(HostLists {
-        nvme: by_name.collect(),
-        iscsi: networks("iscsi_hosts", iscsi)?,
-        nbd: networks("nbd_hosts", nbd)?,
-    })
+/// Portals of a server, each as protocol and address.
+fn portals(server: &Server) -> Vec<String> {
+    let iscsi = server.iscsi().iter().map(|address| format!("iscsi={address}"));
+    let nvme_tcp = server.nvme_tcp().iter().map(|address| format!("nvme-tcp={address}"));
+    let nbd = server.nbd().iter().map(|address| format!("nbd={address}"));
+    iscsi.chain(nvme_tcp).chain(nbd).collect()
 }
 
-/// Lists of addresses, by the names of iSCSI targets.
-fn networks(
-    word: &str,
-    lists: &BTreeMap<String, Vec<String>>,
-) -> Result<BTreeMap<String, Vec<Network>>, UsageError> {
-    let of = |(name, list): (&String, &Vec<String>)| {
-        let list = list.iter().map(|text| text.parse()).collect::<Result<_, String>>();
-        let list = list.map_err(|why| UsageError(format!("[{word}] {name}: {why}")))?;
-        Ok((Names::of(name).target, list))
-    };
-    lists.iter().map(of).collect()
+impl Prepared {
+    /// Opens the volumes of a server; without an address it listens for iSCSI on `portal`.
+    pub fn new(serve: &Serve, portal: SocketAddr) -> Result<Prepared> {
+        let Chosen { file, mut iscsi, nvme_tcp, nbd } = Chosen::of(serve)?;
+        if iscsi.is_empty() && nvme_tcp.is_empty() && nbd.is_empty() {
+            iscsi.push(portal);
+        }
+        let texts: Vec<&String> = file.volume.iter().chain(&serve.volume).collect();
+        if texts.is_empty() {
+            let message =
+                "no volume to serve: give --volume NAME=URI, such as --volume disk=ram:1g";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        let cores = if serve.cores.is_empty() { &file.cores } else { &serve.cores };
+        let cores = placement::chosen(cores, usize::MAX)?;
+        let given = serve.id.as_ref().or(file.id.as_ref());
+        let given = given.map(|text| Identity::given(text)).transpose()?;
+        let opened = open(&texts)?;
+        let cores = placement::of_lanes(cores, opened.iter().map(|one| (one.text, &*one.volume)));
+        let identity = given.unwrap_or_else(|| own(&opened));
+        warn_of_memory(&identity, &opened);
+        let volumes = opened.iter().map(|one| (one.text.to_owned(), one.volume.clone())).collect();
+        let names = opened.iter().map(Opened::shown).collect();
+        let exports: Vec<Export> =
+            opened.into_iter().map(|volume| export(&identity, volume)).collect();
+        let host_lists = access::of(&file, serve.chap.as_deref(), &exports)?;
+        let memory = file.memory.as_deref().map(memory_of).transpose()?;
+        let limits = Limits { memory_bytes: serve.memory.or(memory), ..Limits::default() };
+        let config = ServeConfig {
+            iscsi,
+            nvme_tcp,
+            nbd,
+            exports,
+            counts: false,
+            host_lists,
+            shared: identity.is_given(),
+            first_controller: identity::first_controller(),
+            instance: identity::instance(),
+            // CPUs go idle only if the user allows it.
+            idle_cores: cores.clone(),
+            cores,
+            limits,
+        };
+        Ok(Prepared { config, exports: names, volumes })
+    }
+
+    /// Starts the server.
+    pub fn start(self) -> Result<Server> {
+        let log = Log::new(|line| note(format_args!("drumfire: {line}")));
+        let server = Server::start(self.config, log)?;
+        end_with(&server);
+        Ok(server)
+    }
 }
 
 fn memory_of(text: &str) -> Result<u64, UsageError> {
@@ -185,11 +232,30 @@ fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served
             memory_bytes: server.memory_bytes(),
             cores: cores.filter(|_| seconds > 0),
             seconds,
+            counts: server.counts().into_iter().map(counts).collect(),
             ..of.clone()
         });
         if signals.recv_timeout(SECOND) != Err(RecvTimeoutError::Timeout) {
             return;
         }
+    }
+}
+
+/// Counters of a volume in the form that metrics have.
+fn counts(of: VolumeCounts) -> Counts {
+    let direction = |of: OpCounts| DirectionCounts {
+        ios: of.ios,
+        errors: of.errors,
+        bytes: of.bytes,
+        buckets: of.buckets,
+        samples: of.ios,
+        latency_ns: of.latency_ns.into(),
+    };
+    Counts {
+        read: direction(of.read),
+        write: direction(of.write),
+        trim: direction(of.trim),
+        flush: direction(of.flush),
     }
 }
 
@@ -209,6 +275,19 @@ struct Opened<'a> {
     lifetime: Lifetime,
     /// Location of its data, if other processes can name them.
     place: Option<DataLocation>,
+}
+
+impl Opened<'_> {
+    fn shown(&self) -> Shown {
+        let name = self.text.split(['/', '=']).next().unwrap_or_default();
+        Shown {
+            name: name.to_owned(),
+            target: self.names.target.clone(),
+            subsystem: self.names.subsystem.clone(),
+            lun: self.lun,
+            bytes: self.volume.geometry().bytes(),
+        }
+    }
 }
 
 /// Opens all volumes. No data may have two names: hosts would treat them as two disks, and each

@@ -18,7 +18,7 @@ use crate::args::{Color, Drive};
 use crate::exit::UsageError;
 use crate::folder::{Folder, Place};
 use crate::part::Signed;
-use crate::{folder, output, signal};
+use crate::{folder, hosts, output, signal};
 
 /// Refuses two documents on stdout, and thresholds that no run can have.
 pub fn check(drive: &Drive) -> Result<(), UsageError> {
@@ -213,8 +213,9 @@ pub struct Keeping<'a> {
 }
 
 /// Schedule of draft results during a run.
-#[derive(Default)]
 struct Drafts {
+    /// Time before the first one.
+    first: Nanos,
     /// Times of the first and the last request for a draft.
     begin: Option<Nanos>,
     asked: Nanos,
@@ -224,6 +225,8 @@ struct Drafts {
 /// Time before the first draft: making a result takes 2 ms with one worker and 80 ms with 200, on a
 /// core that is measured.
 const FIRST: Nanos = Nanos::from_secs(5);
+/// The same for a run of many hosts: a launcher that lost one kills all.
+const FIRST_OF_MANY: Nanos = Nanos::from_secs(1);
 /// Drafts use at most 1/500 of the run time.
 const KEEPING_SHARE: u64 = 500;
 
@@ -235,15 +238,20 @@ impl<'a> Keeping<'a> {
         name: &'a str,
         signed: Option<Signed>,
     ) -> Keeping<'a> {
-        Keeping { view, folder, name, signed, clock: Clock::get(), drafts: Drafts::default() }
+        let drafts = Drafts::new(if hosts::ranks().is_some() { FIRST_OF_MANY } else { FIRST });
+        Keeping { view, folder, name, signed, clock: Clock::get(), drafts }
     }
 }
 
 impl Drafts {
+    fn new(first: Nanos) -> Drafts {
+        Drafts { first, begin: None, asked: Nanos(0), next: Nanos(0) }
+    }
+
     /// Whether a draft is due now.
     fn are_due(&mut self, now: Nanos) -> bool {
         self.asked = now;
-        now >= self.next.max(*self.begin.get_or_insert(now) + FIRST)
+        now >= self.next.max(*self.begin.get_or_insert(now) + self.first)
     }
 
     /// Schedules the next draft after one was made and written.
@@ -398,7 +406,7 @@ mod test {
     /// Seconds at which drafts are made, with a request each second and this duration of each
     /// draft.
     fn made_at(seconds: u64, takes: Nanos) -> Vec<u64> {
-        let mut drafts = Drafts::default();
+        let mut drafts = Drafts::new(FIRST);
         let mut made = Vec::new();
         for second in 1..=seconds {
             let now = Nanos::from_secs(second);

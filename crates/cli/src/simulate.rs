@@ -124,6 +124,7 @@ fn no_job(seed: u64) -> JobSpec {
         files: Default::default(),
         options: Vec::new(),
         laid_out: Vec::new(),
+        serve: Vec::new(),
         steps: Vec::new(),
     }
 }
@@ -133,6 +134,8 @@ fn run_of(args: &Args) -> Run {
     let volumes = vec![args.job.clone().unwrap_or_else(|| VOLUME.to_string())];
     Run {
         part: crate::part::Part::default(),
+        serve: Vec::new(),
+        dry_run: false,
         volumes,
         preset: args.preset.clone(),
         workers: args.workers,

@@ -49,7 +49,7 @@ pub struct Args {
     pub run: Run,
 }
 
-/// What makes the volumes of a sweep.
+/// The maker of a sweep's volumes.
 #[derive(Subcommand, Clone, Debug)]
 pub enum Made {
     /// Targets on loopback; also axes targets, volumes, volume-size, protocol and cores.
@@ -69,7 +69,7 @@ pub struct Of<C: Flags> {
     pub command: C,
 }
 
-/// What is to be measured.
+/// The measurement to make.
 #[derive(Flags, Clone, Debug)]
 pub struct Plan {
     /// A setting and its values; every combination of all axes is a cell.
@@ -235,6 +235,17 @@ fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
     Ok(bench)
 }
 
+/// Refuses flags of a run that a sweep has not.
+fn refuse_flags(run: &Run) -> Result<()> {
+    let given = [("--verify-only", run.verify_only), ("--dry-run", run.dry_run)];
+    match given.iter().find(|(_, is_given)| *is_given) {
+        Some((flag, _)) => {
+            Err(UsageError(format!("{flag} is an option of run, not of sweep")).into())
+        }
+        None => Ok(run.part.refuse("sweep")?),
+    }
+}
+
 /// Creates the sweep, its folder and its bench. A refused sweep leaves no files.
 fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
     let allowed = |cores| Allowed { cores, destroy: args.run.destroy.clone(), only_looks: false };
@@ -255,11 +266,7 @@ fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
             (simulate::job(&of)?, allowed(Vec::new()))
         }
         None => {
-            if args.run.verify_only {
-                let why = "--verify-only is an option of run, not of sweep";
-                return Err(UsageError(why.to_owned()).into());
-            }
-            args.run.part.refuse("sweep")?;
+            refuse_flags(&args.run)?;
             let first = Path::new(&args.run.volumes[0]);
             if first.is_dir() && !is_one(first) {
                 let why = format!("{} is not a sweep: {DOCUMENT} is missing", first.display());

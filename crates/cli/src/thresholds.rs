@@ -24,7 +24,7 @@ pub struct Thresholds {
     pub told: Told,
 }
 
-/// What is made of bounds that cannot be told.
+/// The handling of bounds without a verdict.
 #[derive(Flags, Clone, Copy, Debug, Default)]
 pub struct Told {
     /// Result of a --fail-if bound that cannot be decided: too few I/Os, or an interval that
@@ -33,7 +33,7 @@ pub struct Told {
     pub fail_if_unknown: Unknown,
 }
 
-/// What a bound counts as that cannot be told.
+/// The verdict that a bound without one counts as.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Unknown {
     /// Missed.
@@ -88,7 +88,7 @@ impl Thresholds {
         self.told.of(self.fail_if.iter().map(pending))
     }
 
-    /// These thresholds, or those of a resumed sweep if none are given.
+    /// Thresholds of the command, or of a resumed sweep if none are given.
     pub fn or_kept(&self, kept: &[Bound]) -> Result<Thresholds, UsageError> {
         if !self.fail_if.is_empty() || kept.is_empty() {
             return Ok(self.clone());

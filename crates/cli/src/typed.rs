@@ -73,6 +73,16 @@ fn printed(error: &clap::Error, words: &[String]) -> Exit {
     Exit::Usage
 }
 
+/// Parses words as a command line of this program, without its name.
+pub fn of_words(words: &[String]) -> Result<Args, UsageError> {
+    let all = std::iter::once("drumfire").chain(words.iter().map(String::as_str));
+    args_of(help::program(), all.map(OsString::from)).map_err(|error| {
+        let error = error.to_string();
+        let why = error.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        UsageError(format!("'{}': {why}", words.join(" ")))
+    })
+}
+
 thread_local! {
     /// Command line that replaces that of this process.
     static INSTEAD: RefCell<Option<Vec<OsString>>> = const { RefCell::new(None) };
@@ -184,7 +194,7 @@ mod test {
     }
 
     /// Value names of options that are not numeric.
-    const WORDS: [&str; 34] = [
+    const WORDS: [&str; 35] = [
         "ADDRESS:PORT",
         "AS",
         "ARRIVALS",
@@ -212,6 +222,7 @@ mod test {
         "WORD",
         "WORD=VALUE,…",
         "HOST",
+        "HOSTS: ARGS",
         "LEG",
         "LEVEL",
         "METHOD",

@@ -111,7 +111,7 @@ impl Shared {
         (state.number > number).then(|| (state.number, Arc::clone(&state.moment)))
     }
 
-    /// Somebody looks on, or no longer.
+    /// Counts a viewer that connects.
     fn joins(&self) {
         self.state().streams += 1;
     }

@@ -90,6 +90,7 @@ fn the_data_path_allocates_nothing_after_start() {
     let cores = os::cpu::allowed();
     let server = Server::start(
         ServeConfig {
+            counts: false,
             iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             nvme_tcp: Vec::new(),
             nbd: Vec::new(),

@@ -20,6 +20,7 @@ fn server(volume: &str) -> Server {
         disk: DiskId::new([1; 16]),
     };
     let config = ServeConfig {
+        counts: false,
         iscsi: any_port.clone(),
         nvme_tcp: any_port,
         nbd: Vec::new(),

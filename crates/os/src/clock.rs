@@ -24,6 +24,8 @@ struct Counter {
     ns_per_tick_q32: u64,
 }
 
+/// Before an instant a thread that waits for it spins for this long.
+const SPIN: Duration = Duration::from_micros(300);
 /// Duration of the comparison of the TSC with the system clock: an error of 100 ns in a reading is
 /// 5 ppm.
 const CALIBRATION: Duration = Duration::from_millis(20);
@@ -45,6 +47,20 @@ impl Clock {
             }
             None => system().since(self.start),
         }
+    }
+
+    /// Sleeps towards an instant, for at most `most`; spins for the last third of a millisecond,
+    /// as sleeps end late. Returns whether the instant has come.
+    pub fn approach(&self, instant: Nanos, most: Duration) -> bool {
+        let left = Duration::from_nanos(instant.since(self.now()).0);
+        if left > SPIN {
+            std::thread::sleep((left - SPIN).min(most));
+            return false;
+        }
+        while self.now() < instant {
+            std::hint::spin_loop();
+        }
+        true
     }
 
     /// Whether the time-stamp counter is used.

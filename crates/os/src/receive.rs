@@ -192,7 +192,7 @@ mod test {
         (0..10).for_each(|_| demand.wanted());
         assert_eq!(demand.wanted, BUFFERS);
         demand.offered = BUFFERS;
-        // There was demand in the reviewed time, then there was none.
+        // Demand was in the reviewed time, and none afterwards.
         review(&mut demand);
         assert_eq!(demand.wanted, BUFFERS);
         review(&mut demand);

@@ -63,8 +63,9 @@ pub fn process_cpu(process: u32) -> io::Result<Nanos> {
 
 fn clock_of(clock: i32) -> io::Result<Nanos> {
     let mut span = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // The system call itself: a preloaded library scales what the C library's function returns.
     // SAFETY: the kernel fills the struct that we own, or refuses an unknown clock.
-    let result = unsafe { libc::clock_gettime(clock, &mut span) };
+    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut span) };
     if result != 0 {
         return Err(io::Error::last_os_error());
     }

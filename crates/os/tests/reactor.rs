@@ -203,7 +203,7 @@ fn a_socket_that_waits_for_a_buffer_may_go() {
     for _ in 0..10 {
         core.turn(Some(Nanos(0)), &mut ready).unwrap();
     }
-    // Their slots are reused now, and the data of the first is intact.
+    // The slots of both are reused now, and the data of the first is intact.
     pairs.extend((0..50).map(|_| pair(&core)));
     for (_, peer) in &mut pairs[50..] {
         peer.write_all(&[7; 1000]).unwrap();

@@ -49,7 +49,7 @@ pub struct Comparison {
 /// A difference other than a figure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What, as "size" or "host"; an option of a job by its name.
+    /// The difference, as "size" or "host"; an option of a job by its name.
     pub what: String,
     /// Value of the first side.
     pub a: String,
@@ -113,7 +113,7 @@ pub enum Change {
     NotToldApart,
     /// The interval holds 1 and nothing that is further off than [`SAME`].
     Unchanged,
-    /// There is no interval, the interval is too wide, or the figures mean different things.
+    /// No interval exists, the interval is too wide, or the figures mean different things.
     CannotTell,
 }
 

@@ -110,7 +110,7 @@ impl<'a> Group<'a> {
         let at_end = if at_end { self.workers.len() as u64 } else { 0 };
         match self.flush.ios.saturating_sub(at_end) {
             0 => self.flush = Part { errors: self.flush.errors, ..Part::default() },
-            // Their latencies are shown all the same.
+            // Latencies of these jobs are shown nevertheless.
             _ if !is(self.figures, "flushes", true) => self.flush.ios = 0,
             ios => self.flush.ios = ios,
         }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use stats::{CommonWindow, HostResult, RunResult};
+use stats::{CommonWindow, HostApart, HostResult, RunResult, ServerResult};
 
 use crate::figure;
 use crate::style::Paint;
@@ -11,6 +11,8 @@ use crate::style::Paint;
 const LABEL: usize = 9;
 /// Hosts that a table shows: of more, the slowest ones.
 const ROWS_MAX: usize = 16;
+/// Hosts that are named as apart.
+const NAMED_MAX: usize = 4;
 /// Longest name that is shown whole.
 const NAME: usize = 16;
 /// A host below this share of the median is named as slow.
@@ -51,10 +53,59 @@ pub(crate) fn write(result: &RunResult, paint: Paint, out: &mut impl Write) -> i
         let more = result.hosts.len() - rows.len();
         writeln!(out, "{}", paint.dim(&format!("and {more} faster ones: --json has all")))?;
     }
-    match slowest(&result.hosts) {
-        Some(words) => writeln!(out, "{:LABEL$}{}", "slowest", paint.yellow(&words)),
-        None => Ok(()),
+    let judged = result.checks.iter().any(|check| check.code == "M04");
+    if let Some(words) = slowest(&result.hosts).filter(|_| !judged) {
+        writeln!(out, "{:LABEL$}{}", "slowest", paint.yellow(&words))?;
     }
+    for (host, apart) in apart(&result.hosts) {
+        let than = if apart.off_percent < 0.0 { "slower" } else { "faster" };
+        let words = format!(
+            "{}: {:.0} % {than} than the others, and noise explains {:.1} %: {}",
+            shortened(&host.name),
+            apart.off_percent.abs(),
+            apart.noise_percent,
+            apart.why
+        );
+        writeln!(out, "{:LABEL$}{}", "apart", paint.yellow(&words))?;
+    }
+    for server in result.servers.iter().take(ROWS_MAX) {
+        let line = match &server.lost {
+            Some(why) => paint.red(&format!("{} {why}", shortened(&server.name))),
+            None => served(server),
+        };
+        writeln!(out, "{:LABEL$}{line}", "served")?;
+    }
+    match result.servers.len().saturating_sub(ROWS_MAX) {
+        0 => Ok(()),
+        more => writeln!(out, "{}", paint.dim(&format!("and {more} more: --json has all"))),
+    }
+}
+
+/// Hosts that are apart from the others, the furthest first.
+fn apart(hosts: &[HostResult]) -> Vec<(&HostResult, &HostApart)> {
+    let mut all: Vec<(&HostResult, &HostApart)> =
+        hosts.iter().filter_map(|host| Some((host, host.apart.as_ref()?))).collect();
+    all.sort_by(|(_, a), (_, b)| b.off_percent.abs().total_cmp(&a.off_percent.abs()));
+    all.truncate(NAMED_MAX);
+    all
+}
+
+/// Volumes and portals of a host that served, with its CPU time.
+fn served(server: &ServerResult) -> String {
+    let count = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {one}s"),
+    };
+    let cores = server.target_cores.map(|used| format!(" · {used:.2} of {} CPUs", server.cores));
+    let busy = server.cpu_percent.map(|cpu| format!(", host {cpu:.0} % busy"));
+    format!(
+        "{}: {} at {}{}{}",
+        shortened(&server.name),
+        count(server.volumes.len(), "volume"),
+        count(server.portals.len(), "portal"),
+        cores.unwrap_or_default(),
+        busy.unwrap_or_default()
+    )
 }
 
 fn together(hosts: usize, window: &CommonWindow) -> String {
@@ -130,6 +181,22 @@ mod test {
         assert!(text.contains("start skew 20.0 µs · end skew 0 ns"), "{text}");
         assert!(text.contains("slowest  c: 50 % of the median rate, its CPUs 99 % busy"), "{text}");
         assert_eq!(text.lines().filter(|line| line.contains("IOPS")).count(), 3);
+        let volumes = vec!["a".to_owned(), "b".to_owned()];
+        let server = ServerResult { name: "z".to_owned(), cores: 4, volumes, ..Default::default() };
+        let busy = ServerResult { target_cores: Some(0.5), cpu_percent: Some(12.5), ..server };
+        let lost = ServerResult { lost: Some("is lost: silent".to_owned()), ..busy.clone() };
+        result.servers = vec![busy, lost];
+        let served = lines(&result);
+        assert!(
+            served.contains("served   z: 2 volumes at 0 portals · 0.50 of 4 CPUs, host 12 % busy")
+        );
+        assert!(served.contains("served   z is lost: silent"), "{served}");
+        let why = "its CPUs are 99 % busy".to_owned();
+        let apart = HostApart { off_percent: -49.6, noise_percent: 2.04, why };
+        result.hosts[2].apart = Some(apart);
+        let named = "apart    c: 50 % slower than the others, and noise explains 2.0 %: its CPUs";
+        assert!(lines(&result).contains(named), "{}", lines(&result));
+        result.hosts[2].apart = None;
         result.hosts[2].iops = 990.0;
         assert!(!lines(&result).contains("slowest"));
         result.hosts = (0..100).map(|n| host(&format!("node{n}"), 1000.0 + f64::from(n))).collect();

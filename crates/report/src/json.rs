@@ -30,7 +30,7 @@ pub enum Seal {
     Whole,
     /// A figure, a check or a setting was changed or is missing.
     Broken,
-    /// There is no digest: the writer was an earlier version or was killed, or the digest was
+    /// No digest exists: the writer was an earlier version or was killed, or the digest was
     /// removed.
     Missing,
 }

@@ -3,6 +3,7 @@
 
 mod charts;
 mod compared;
+mod hosts;
 mod scenarios;
 mod setup;
 mod subject;
@@ -108,6 +109,7 @@ fn sections(result: &RunResult) -> Vec<Section> {
     sections.push(latencies(result));
     sections.extend(charts::limits(result));
     sections.extend(charts::over_time(result));
+    sections.extend(hosts::over_hosts(result));
     sections.extend(charts::distribution(result));
     sections.extend(charts::processors(result));
     sections.extend(failures::section(result));

@@ -130,7 +130,7 @@ const APART: f64 = 100.0;
 /// Published figures to show with a result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Beside {
-    /// There are no comparable records.
+    /// No record is comparable.
     Nothing,
     /// Records exist but are withheld, for this reason.
     Withheld(String),

@@ -92,7 +92,7 @@ pub fn failures() -> Vec<Failure> {
     vec![read, flush]
 }
 
-/// These, and of all others that they passed.
+/// The given checks, and all others as passed.
 fn checks<const N: usize>(some: [Check; N]) -> Vec<Check> {
     let passed = ALL.iter().filter(|listed| some.iter().all(|check| check.code != listed.code));
     let passed = passed.map(|it| Check::new(it.code, it.name, Verdict::Pass, "as it should be"));
@@ -247,6 +247,7 @@ pub fn snapshot() -> Snapshot {
         flush_iops: 0.0,
         bytes_per_second: 1_747_120_947.2,
         latency_ns: latency(),
+        buckets: None,
         counts: Counts::default(),
         targets: [("target 1", 1_800_000.0), ("target 2", 1_612_345.6)]
             .map(|(name, iops)| TargetRate { name: name.into(), iops })

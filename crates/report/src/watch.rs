@@ -8,7 +8,7 @@ mod metrics;
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
-use stats::live::{About, HISTORY_SECONDS, Phase, Snapshot};
+use stats::live::{About, Counts, HISTORY_SECONDS, Phase, Snapshot};
 use stats::{Check, Latency, RunResult, Verdict};
 
 use crate::job;
@@ -108,6 +108,8 @@ pub struct Served {
     pub portals: Vec<String>,
     /// Names and bytes of its volumes.
     pub volumes: Vec<(String, u64)>,
+    /// I/Os of each volume since the server began, in the order of the volumes.
+    pub counts: Vec<Counts>,
     /// Connections now.
     pub connections: usize,
     /// Memory that connections take, and may take, in bytes.

@@ -38,6 +38,8 @@ pub struct ServeConfig {
     pub idle_cores: Vec<usize>,
     /// Resource limits.
     pub limits: Limits,
+    /// Count the I/Os of each volume, for [`Server::counts`](crate::Server::counts).
+    pub counts: bool,
 }
 
 /// A volume to serve, with its names.

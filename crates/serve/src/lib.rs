@@ -8,6 +8,7 @@
 mod config;
 mod connection;
 mod connections;
+mod counts;
 mod deadlines;
 mod faults;
 mod host_lists;
@@ -26,6 +27,7 @@ mod thread;
 mod units;
 
 pub use crate::config::{Export, Limits, ServeConfig};
+pub use crate::counts::{OpCounts, VolumeCounts};
 pub use crate::host_lists::{HostLists, Network};
 pub use crate::log::Log;
 pub use crate::portal::Portal;
@@ -34,3 +36,4 @@ pub use crate::server::{ServeError, Server};
 pub use crate::shared::Shared;
 pub use crate::units::LaneSource;
 pub use proto::DiskId;
+pub use proto::iscsi::Chap;

@@ -11,6 +11,7 @@ use proto::{Notice, Outbox, UnitId};
 
 use crate::connection::{Connection, Outcome};
 use crate::connections::Connections;
+use crate::counts::Tally;
 use crate::deadlines::DeadlineTimer;
 use crate::faults::Faults;
 use crate::memory;
@@ -36,6 +37,8 @@ pub struct Portal<R: Reactor> {
     connections: Connections<R::Socket>,
     units: Units<R>,
     faults: Faults,
+    /// Counts I/Os, if somebody watches.
+    tally: Option<Tally>,
     /// Connections with unsent data.
     unflushed: Vec<usize>,
     /// Connections whose commands wait for a buffer, the longest waiting first.
@@ -63,6 +66,7 @@ impl<R: Reactor> Portal<R> {
     ) -> Portal<R> {
         let units = Units::new(shared.units.len(), source);
         let faults = Faults::new(shared.units.iter().cloned());
+        let tally = shared.cells(index).map(|cells| Tally::new(Arc::clone(cells)));
         let deadlines = DeadlineTimer::new(core.now());
         Portal {
             core,
@@ -73,6 +77,7 @@ impl<R: Reactor> Portal<R> {
             connections: Connections::new(),
             units,
             faults,
+            tally,
             unflushed: Vec::with_capacity(1024),
             starving: VecDeque::new(),
             retry_at: Nanos(0),
@@ -146,6 +151,9 @@ impl<R: Reactor> Portal<R> {
         self.flush(now);
         if self.deadlines.begin(now, has_deadlines) {
             self.check_deadlines(now);
+        }
+        if let Some(tally) = &mut self.tally {
+            tally.end_turn(|| self.core.now());
         }
         Ok(news)
     }
@@ -231,6 +239,9 @@ impl<R: Reactor> Portal<R> {
         let number = self.shared.connection_id();
         let end = self.shared.protocols.end(protocol, local, address, number, now);
         let (mut end, mut out) = (end, Outbox::of(account));
+        if self.tally.is_some() {
+            out.count_in_place();
+        }
         end.begin(&mut out);
         let speaks_first = !out.is_empty();
         let slot = self.connections.insert(Connection::new(socket, end, out, number, peer, seat));
@@ -342,6 +353,9 @@ impl<R: Reactor> Portal<R> {
             while requests.front().is_some_and(|request| request.unit == unit) {
                 let mut io = requests.pop_front().expect("there is a front").io;
                 io.tag = Tag(io.tag.0 | (slot as u64) << 32);
+                if let Some(tally) = &mut self.tally {
+                    tally.begin(&io, now);
+                }
                 self.units.take(index as usize, io);
             }
             let added = before - requests.len();
@@ -364,6 +378,9 @@ impl<R: Reactor> Portal<R> {
         let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;
         for mut done in done.drain(..) {
+            if let Some(tally) = &mut self.tally {
+                tally.answer(unit, &done);
+            }
             let slot = (done.tag.0 >> 32) as usize;
             done.tag.0 &= 0xffff_ffff;
             if done.result.is_err() {
@@ -440,6 +457,9 @@ impl<R: Reactor> Portal<R> {
             let limit = self.shared.limits.unread_bytes;
             let Some(connection) = self.connections.get(slot) else { continue };
             let outcome = connection.flush(now, limit);
+            if let Some(tally) = &mut self.tally {
+                connection.out.take_in_place().for_each(|done| tally.in_place(done, now));
+            }
             let has_news = connection.has_news;
             if connection.end.starves() && !std::mem::replace(&mut connection.is_starving, true) {
                 self.starving.push_back(slot);

@@ -100,7 +100,7 @@ impl Protocols {
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
         let controllers = controllers.drawn_from(config.instance);
-        let directory = directory(exports, &instances)?;
+        let directory = directory(exports, &instances, host_lists)?;
         // NBD names matter only if NBD is served.
         let nbd_exports =
             if config.nbd.is_empty() { Vec::new() } else { nbd_exports(exports, &instances) };
@@ -179,7 +179,8 @@ impl Protocols {
         };
         let entries = self.directory.targets().iter().filter(may_use).cloned().collect();
         // Some of several valid, distinct names are valid and distinct.
-        Arc::new(Directory::new(entries).expect("they were valid"))
+        let directory = Directory::new(entries).expect("they were valid");
+        Arc::new(directory.with_discovery_chap(self.directory.discovery_chap().cloned()))
     }
 
     /// The NBD exports that a peer may use.
@@ -211,13 +212,18 @@ fn restrict(
 }
 
 /// The iSCSI targets of `exports`.
-fn directory(exports: &[Export], instances: &[Instance]) -> Result<Directory, ServeError> {
+fn directory(
+    exports: &[Export],
+    instances: &[Instance],
+    lists: &HostLists,
+) -> Result<Directory, ServeError> {
     let mut targets: Vec<TargetEntry> = Vec::new();
     for (index, export) in exports.iter().enumerate() {
         let known = targets.iter().position(|target| target.name == export.target);
         let at = known.unwrap_or_else(|| {
             let (name, alias) = (export.target.clone(), String::new());
-            targets.push(TargetEntry { name, units: Vec::new(), alias });
+            let chap = lists.chap.get(&name).cloned();
+            targets.push(TargetEntry { name, units: Vec::new(), alias, chap });
             targets.len() - 1
         });
         let (product, backing) = (product(export), export.volume.backing());
@@ -230,7 +236,7 @@ fn directory(exports: &[Export], instances: &[Instance]) -> Result<Directory, Se
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));
         }
     }
-    Ok(Directory::new(targets)?)
+    Ok(Directory::new(targets)?.with_discovery_chap(lists.discovery_chap.clone()))
 }
 
 /// The NVMe subsystems of `exports`.
@@ -349,6 +355,7 @@ mod test {
     fn several_ways_are_several_addresses_or_servers() {
         let shared = |addresses: &[&str], shared| {
             let config = ServeConfig {
+                counts: false,
                 iscsi: Vec::new(),
                 nvme_tcp: Vec::new(),
                 nbd: Vec::new(),

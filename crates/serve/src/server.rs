@@ -12,6 +12,7 @@ use proto::nbd::NbdExportsError;
 use proto::nvme::{NqnError, SubsystemsError};
 
 use crate::config::ServeConfig;
+use crate::counts::VolumeCounts;
 use crate::log::Log;
 use crate::protocol::{Protocol, Protocols};
 use crate::shared::Shared;
@@ -45,7 +46,7 @@ pub enum ServeError {
     #[error(transparent)]
     Exports(#[from] NbdExportsError),
     /// Hosts are listed for an unknown subsystem.
-    #[error("hosts are listed for '{0}', which is not served over {1}")]
+    #[error("access is restricted for '{0}', which is not served over {1}")]
     HostsOfNothing(String, Protocol),
     /// An invalid host NQN.
     #[error("host '{0}'")]
@@ -128,6 +129,12 @@ impl Server {
     pub fn memory_bytes(&self) -> [u64; 2] {
         let budget = self.shared.budget();
         [budget.held_bytes(), budget.limit_bytes()]
+    }
+
+    /// Counters of each volume since the start, in the order of the exports; empty without
+    /// [`ServeConfig::counts`].
+    pub fn counts(&self) -> Vec<VolumeCounts> {
+        self.shared.counts()
     }
 
     /// Thread ids of the cores, to read their CPU time.

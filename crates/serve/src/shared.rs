@@ -7,6 +7,7 @@ use block::Budget;
 use volume::Volume;
 
 use crate::config::{Export, Limits, ServeConfig};
+use crate::counts::{Cells, VolumeCounts};
 use crate::hosts::Hosts;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
@@ -14,7 +15,8 @@ use crate::memory;
 use crate::protocol::Protocols;
 use crate::server::ServeError;
 
-/// Shared by the threads of a server. Nothing here is written on the I/O path.
+/// Shared by the threads of a server. Nothing here is written on the I/O path, except counters of a
+/// watched core, which no other core writes.
 pub struct Shared {
     pub(crate) protocols: Protocols,
     pub(crate) volumes: Vec<Arc<dyn Volume>>,
@@ -27,6 +29,8 @@ pub struct Shared {
     /// Memory for connections, and their limits by host.
     pub(crate) budget: Budget,
     pub(crate) hosts: Arc<Hosts>,
+    /// Counters of each core; none if nobody watches.
+    cells: Vec<Arc<Cells>>,
     next_connection: AtomicU32,
     stop: AtomicBool,
     failure: Mutex<Failure>,
@@ -61,6 +65,10 @@ impl Shared {
             mailboxes: config.cores.iter().map(|_| Mailbox::default()).collect(),
             budget,
             hosts: Hosts::new(config.limits.connections),
+            cells: match config.counts {
+                true => config.cores.iter().map(|_| Cells::new(config.exports.len())).collect(),
+                false => Vec::new(),
+            },
             next_connection: AtomicU32::new(1),
             stop: AtomicBool::new(false),
             failure: Mutex::default(),
@@ -80,6 +88,23 @@ impl Shared {
     /// Number of connections.
     pub fn connection_count(&self) -> usize {
         self.hosts.count()
+    }
+
+    /// Counters of core number `core`; `None` if nobody watches.
+    pub(crate) fn cells(&self, core: usize) -> Option<&Arc<Cells>> {
+        self.cells.get(core)
+    }
+
+    /// Counters of each volume over all cores, in the order of the configuration; empty if nobody
+    /// watches.
+    pub fn counts(&self) -> Vec<VolumeCounts> {
+        let of = |volume| {
+            let mut sum = VolumeCounts::default();
+            self.cells.iter().for_each(|cells| cells.add_to(volume, &mut sum));
+            sum
+        };
+        let volumes = if self.cells.is_empty() { 0 } else { self.volumes.len() };
+        (0..volumes).map(of).collect()
     }
 
     /// A unique number for a connection.

@@ -61,6 +61,7 @@ fn server() -> Server {
         disk: DiskId::new([1; 16]),
     };
     let config = ServeConfig {
+        counts: false,
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         nvme_tcp: Vec::new(),
         nbd: Vec::new(),

@@ -316,7 +316,7 @@ fn first_line(output: impl Read + Send + 'static) -> Result<String> {
     std::thread::spawn(move || {
         let mut line = String::new();
         let read = BufReader::new(output).read_line(&mut line);
-        // Nobody listens after the limit.
+        // The receiver is gone after the limit.
         let _ = sender.send(read.map(|_| line));
     });
     Ok(receiver.recv_timeout(READY_LIMIT)??)

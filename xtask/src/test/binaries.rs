@@ -38,6 +38,28 @@ pub struct Binary {
     tests: Vec<String>,
 }
 
+/// Builds the program with MPI, if a library is installed, and copies it beside the one without.
+pub fn build_with_mpi(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<()> {
+    if process::find("mpicc").is_none() {
+        return Ok(());
+    }
+    let args = "build --workspace --bin drumfire --example starts \
+                --features drumfire/mpi,drumfire-fleet/mpi --message-format json";
+    say!("cargo {args}");
+    let mut command = Command::new("cargo");
+    command.args(args.split_whitespace()).current_dir(crate::root()).envs(clippy.cloned());
+    let outcome = process::run(&mut command, UNIT_LIMIT, Show::Nothing)?;
+    say::lines(&outcome.stderr);
+    warnings.add(&outcome.stdout);
+    ensure!(outcome.success(), "build with MPI: {}", outcome.ending());
+    let built = crate::target_folder().join("debug");
+    for (from, to) in [("drumfire", "drumfire-mpi"), ("examples/starts", "starts-mpi")] {
+        std::fs::copy(built.join(from), built.join(to))
+            .with_context(|| format!("copy of {from}"))?;
+    }
+    Ok(())
+}
+
 /// Builds all targets of all packages, with Clippy as the compiler if requested, and collects
 /// warnings.
 pub fn build(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<Vec<Binary>> {

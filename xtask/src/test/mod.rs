@@ -153,8 +153,11 @@ fn beside(options: &Options, tests: &mpsc::Sender<Arc<Vec<Binary>>>) -> Vec<Step
     let with = clippy.as_ref().ok().and_then(Option::as_ref);
     let (mut all, mut warnings) = (Arc::default(), Warnings::default());
     let made = step("tests", || {
+        // Before the others: both builds have a program of one name.
+        let with_mpi = binaries::build_with_mpi(with, &mut warnings);
         all = Arc::new(binaries::build(with, &mut warnings)?);
-        Ok(Tally::default())
+        Ok(with_mpi
+            .map_or_else(|error| Tally::failure(format!("{error:#}")), |()| Tally::default()))
     });
     // The receiver may have panicked.
     let _ = tests.send(Arc::clone(&all));

@@ -36,6 +36,13 @@ const PACKAGES: &[(&str, &str)] = &[
     ("debhelper", "dh"),
     ("mmdebstrap", "mmdebstrap"),
     ("rpm", "rpmbuild"),
+    // Ranks on many hosts: a launcher, the library to build with, and hosts to make.
+    ("openmpi-bin", "mpirun"),
+    ("libopenmpi-dev", "mpicc"),
+    ("iproute2", "ip"),
+    ("slurm-client", "srun"),
+    ("slurmctld", "slurmctld"),
+    ("slurmd", "slurmd"),
     // Compiles libFuzzer.
     ("g++", "c++"),
 ];

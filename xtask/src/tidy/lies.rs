@@ -1,8 +1,9 @@
 //! Tests of the honesty checks: each check has a planted lie that it detects, and an honest twin on
 //! which it is silent.
 //!
-//! A test says which by its comment, `/// Lie of H06: two volumes take turns.` or `/// Twin of H06:
-//! …`. The lists of `docs/explanations/testing-the-checks.md` are generated from these comments.
+//! A test has a comment for each, `/// H06 detects: two volumes are fast in turn.` or
+//! `/// H06 accepts: …`. The lists of `docs/explanations/testing-the-checks.md` are generated from
+//! these comments.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,7 @@ pub fn check(tree: &Tree) -> Vec<Finding> {
             ("honest twin", tests.is_some_and(|tests| !tests.twins.is_empty())),
         ] {
             if !has {
-                let remedy = "write the test, with `/// Lie of Hnn: …` or `/// Twin of Hnn: …`";
+                let remedy = "write the test, with `/// Hnn detects: …` or `/// Hnn accepts: …`";
                 findings.push(Finding::new(CHECKS, line, format!("{code} has no {what}"), remedy));
             }
         }
@@ -63,8 +64,12 @@ pub fn write(tree: &Tree, root: &std::path::Path) -> Result<()> {
 /// The number at the start of a heading: "H01 direct-io".
 fn code_of(heading: &str) -> Option<&str> {
     let (code, _) = heading.split_once(' ')?;
-    let digits = code.strip_prefix('H')?;
-    (digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit())).then_some(code)
+    is_code(code).then_some(code)
+}
+
+fn is_code(word: &str) -> bool {
+    let digits = word.strip_prefix('H').unwrap_or_default();
+    digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_digit())
 }
 
 fn collect(tree: &Tree) -> BTreeMap<String, Tests> {
@@ -73,13 +78,15 @@ fn collect(tree: &Tree) -> BTreeMap<String, Tests> {
     for file in tests.filter(|file| !file.path.starts_with("xtask/")) {
         for line in file.text.lines() {
             let Some(words) = line.trim_start().strip_prefix("/// ") else { continue };
-            let (lie, rest) = match (words.strip_prefix("Lie of "), words.strip_prefix("Twin of "))
-            {
-                (Some(rest), _) => (true, rest),
-                (_, Some(rest)) => (false, rest),
+            let Some((head, what)) = words.split_once(": ") else { continue };
+            let (code, lie) = match (head.strip_suffix(" detects"), head.strip_suffix(" accepts")) {
+                (Some(code), _) => (code, true),
+                (_, Some(code)) => (code, false),
                 _ => continue,
             };
-            let Some((code, what)) = rest.split_once(": ") else { continue };
+            if !is_code(code) {
+                continue;
+            }
             let tests = all.entry(code.to_owned()).or_default();
             let said = what.trim_end_matches('.').to_owned();
             if lie { &mut tests.lies } else { &mut tests.twins }.push(said);
@@ -99,7 +106,7 @@ fn with_lists(page: &str, found: &BTreeMap<String, Tests>) -> Option<String> {
         let files: Vec<String> =
             tests.files.iter().map(|path| format!("[{}](../../{path})", name(path))).collect();
         lists.push_str(&format!("\n### {code}\n\nTests: {}.\n", files.join(", ")));
-        for (title, all) in [("Lies:", &tests.lies), ("Twins:", &tests.twins)] {
+        for (title, all) in [("Detects:", &tests.lies), ("Accepts:", &tests.twins)] {
             if !all.is_empty() {
                 lists.push_str(&format!("\n{title}\n\n"));
             }
@@ -127,8 +134,8 @@ mod test {
 
     #[test]
     fn a_check_without_its_lie_or_its_twin_is_found() {
-        let lie = "    /// Lie of H06: it falls.\n";
-        let both = format!("{lie}    /// Twin of H06: it stays.\n");
+        let lie = "    /// H06 detects: it falls.\n";
+        let both = format!("{lie}    /// H06 accepts: it stays.\n");
         let rules = |tests: &str, lists: &str| -> Vec<String> {
             check(&tree(tests, lists)).into_iter().map(|finding| finding.rule).collect()
         };
@@ -139,7 +146,7 @@ mod test {
         let made = with_lists(&tree(&both, "").at(PAGE).unwrap().text, &collect(&tree(&both, "")));
         let lists = made.unwrap();
         let section = "### H06\n\nTests: [a](../../crates/stats/src/a.rs).\n\n\
-                       Lies:\n\n- it falls\n\nTwins:\n\n- it stays\n";
+                       Detects:\n\n- it falls\n\nAccepts:\n\n- it stays\n";
         assert!(lists.contains(section), "{lists}");
         let lists = lists.split_once(BEGIN).unwrap().1.split_once(END).unwrap().0.to_owned();
         assert!(rules(&both, &lists).is_empty());

@@ -114,7 +114,7 @@ fn memory_goes_back_when_it_was_not_used_for_a_while() {
     let reviews = seconds.take_while(|now| pool.review(*now)).count();
     assert!(reviews < 8, "{reviews} reviews until nothing was to be given back");
     assert!(pool.mapped_bytes() <= 2 * STEP as usize && budget.held_bytes() <= 3 * STEP);
-    // And it is still usable.
+    // The pool is still usable.
     assert!(pool.take(Pool::LARGE_BYTES).is_some());
 }
 

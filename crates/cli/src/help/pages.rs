@@ -266,9 +266,10 @@ pub const PAGES: &[Page] = &[
                 "One on this machine, in short runs",
                 "drumfire scenario run intel-28-ssd --live --seconds 1",
             ),
+            ("Two of them", "drumfire scenario run intel-iscsi third-io-iris --modelled"),
             ("A file of your own", "drumfire scenario run my.toml"),
         ],
-        brief: &["name", "modelled", "live", "seconds", "out", "json"],
+        brief: &["names", "modelled", "live", "seconds", "out", "json"],
     },
     Page {
         command: "calibrate",

@@ -54,7 +54,7 @@ pub struct Whole<'a> {
     pub found: Answer,
     /// Draws of its figures, by the network alone.
     pub drawn: Chance,
-    /// What stands in the way of more.
+    /// The limits of the prediction.
     pub limit: Option<Limit>,
     /// Upper bound from means alone, in I/Os per second.
     pub most: f64,

@@ -23,6 +23,7 @@ pub fn searched(
         iops,
         confident: args.confident,
         draws: (args.draws, args.seed),
+        ranges: ranges(args),
         work: bill.work,
         server: bill.server,
         software: bill.software,
@@ -54,6 +55,11 @@ fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
 
 /// Alternatives on a screen, after the first.
 pub const SHOWN: usize = 5;
+
+/// How many systems of a search are printed with their range.
+pub fn ranges(args: &Args) -> usize {
+    if args.json || args.details { usize::MAX } else { 1 + SHOWN }
+}
 
 /// The answer on one screen, and below it the refusals if somebody asks for them.
 fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {

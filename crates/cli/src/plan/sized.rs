@@ -11,7 +11,7 @@ use report::span;
 
 use super::predicted::unsaid;
 use super::screen::Screen;
-use super::searched::{ORDER, SHOWN, UNSOURCED, counts, lacking, others_prices, rests};
+use super::searched::{ORDER, SHOWN, UNSOURCED, counts, lacking, others_prices, ranges, rests};
 use super::{Args, amount, percent};
 use crate::exit::{Exit, UsageError};
 use crate::output;
@@ -162,6 +162,7 @@ pub fn sized(
     let need = Need {
         confident: args.confident,
         draws: (args.draws, args.seed),
+        ranges: ranges(args),
         latency_s: time("--latency", &flags.latency)?,
         p99_s: time("--p99", &flags.p99)?,
         capacity: amount("--capacity", &flags.capacity, Dimension::BYTES, (1.0, 1e21))?,

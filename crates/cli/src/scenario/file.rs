@@ -10,6 +10,7 @@ use job::formats::read_text;
 use serde::{Deserialize, Serialize};
 
 use super::network::HOSTS_MAX;
+use crate::braces::{expand, fill};
 use crate::exit::{UsageError, of_file};
 
 /// Built-in scenarios, in the order of their documents.
@@ -72,12 +73,13 @@ pub struct Step {
     /// Files that the command finds in its working folder.
     #[serde(default)]
     pub files: BTreeMap<String, String>,
-    /// Arguments of a `serve` for the command; `{iscsi}` and `{nvme-tcp}` become its portals.
+    /// Arguments of a `serve` for the command; `{iscsi}` and `{nvme-tcp}` become its first portals,
+    /// `{iscsi:5}` the fifth.
     #[serde(default)]
     pub serve: Vec<String>,
     /// Number of servers, each with its own `{host}`, from 1, and `{address}` to listen on; their
-    /// portals are `{iscsi-1}`, `{iscsi-2}` and so on. Each server has its own network namespace if
-    /// this machine allows it.
+    /// portals are `{iscsi-1}`, `{iscsi-2:5}` and so on. Each server is a rank under mpirun;
+    /// otherwise it has its own network namespace if this machine allows it.
     #[serde(default = "one")]
     pub hosts: u32,
     /// Bits per second of the wire between the clients and the hosts. Without namespaces there is
@@ -224,17 +226,25 @@ impl Step {
         client: u32,
         portals: &BTreeMap<String, String>,
     ) -> Result<Vec<String>, String> {
+        let filled = self.words_of(client).into_iter().map(|word| fill(&word, portals));
+        let left = |word: &str, mark: &str| {
+            PORTALS.iter().any(|portal| word.contains(&portal.replace('}', mark)))
+        };
+        let known = |word: String| match &word {
+            word if left(word, "-") => {
+                Err(format!("{word} names an unknown host: one of {}", self.hosts))
+            }
+            word if left(word, ":") => Err(format!("{word} names an unknown portal")),
+            _ => Ok(word),
+        };
+        filled.map(known).collect()
+    }
+
+    /// Arguments of a client, from 1, in which the words for portals stay.
+    pub fn words_of(&self, client: u32) -> Vec<String> {
         let mut words = self.each_client.get(client as usize - 1).cloned().unwrap_or_default();
         words.insert("client".to_owned(), client.to_string());
-        let own = self.run.iter().flat_map(|word| expand(&fill(word, &words)));
-        let filled = own.map(|word| fill(&word, portals)).map(|word| {
-            let left = PORTALS.iter().find(|portal| word.contains(&portal.replace('}', "-")));
-            match left {
-                Some(_) => Err(format!("{word} names an unknown host: one of {}", self.hosts)),
-                None => Ok(word),
-            }
-        });
-        filled.collect()
+        self.run.iter().flat_map(|word| expand(&fill(word, &words))).collect()
     }
 }
 
@@ -254,41 +264,6 @@ fn spread(steps: &[Step]) -> Vec<Step> {
         sets.iter().map(with).collect::<Vec<Step>>()
     };
     steps.iter().flat_map(of).collect()
-}
-
-/// Replaces names in braces with their words.
-pub fn fill(text: &str, words: &BTreeMap<String, String>) -> String {
-    words
-        .iter()
-        .fold(text.to_owned(), |text, (name, word)| text.replace(&format!("{{{name}}}"), word))
-}
-
-/// Maximum arguments from an expansion, and maximum repeats of a text.
-const EXPANDED_MAX: usize = 4096;
-
-/// Arguments that one expands to: `p{1..3}` to p1, p2 and p3, `s({2*a})` to s(a,a).
-fn expand(word: &str) -> Vec<String> {
-    // The innermost braces first.
-    for (begin, _) in word.match_indices('{') {
-        let inside = &word[begin + 1..];
-        let Some(len) = inside.find(['{', '}']) else { break };
-        if inside.as_bytes()[len] == b'{' {
-            continue;
-        }
-        let (before, text, behind) = (&word[..begin], &inside[..len], &inside[len + 1..]);
-        let numbers = |(first, last): (&str, &str)| Some((first.parse().ok()?, last.parse().ok()?));
-        if let Some((first, last)) = text.split_once("..").and_then(numbers) {
-            let numbers: std::ops::RangeInclusive<usize> = first..=last;
-            let one = |number| expand(&format!("{before}{number}{behind}"));
-            return numbers.take(EXPANDED_MAX).flat_map(one).collect();
-        }
-        let times = text.split_once('*').and_then(|(n, text)| Some((n.parse().ok()?, text)));
-        if let Some((times, text)) = times {
-            let all = vec![text; usize::min(times, EXPANDED_MAX)].join(",");
-            return expand(&format!("{before}{all}{behind}"));
-        }
-    }
-    vec![word.to_owned()]
 }
 
 /// Whether a name is valid for a file: only letters, digits, dots, dashes and underscores.
@@ -462,23 +437,6 @@ mod test {
         assert!(why(&format!("{row}{one}")).contains("each_client has 2 argument lists"));
         let bare = step.replace("serve=['--iscsi','{address}:0']\n", "");
         assert!(why(&format!("{row}{bare}")).contains("need serve"));
-    }
-
-    #[test]
-    fn an_argument_may_stand_for_several() {
-        assert_eq!(expand("ram:{4..6}m"), ["ram:4m", "ram:5m", "ram:6m"]);
-        assert_eq!(
-            expand("stripe:4k({3*delay:m(ram:4m)})"),
-            ["stripe:4k(delay:m(ram:4m),delay:m(ram:4m),delay:m(ram:4m))"]
-        );
-        assert_eq!(expand("{1..2}={2*a}"), ["1=a,a", "2=a,a"]);
-        assert_eq!(expand("{2*m({2*a})}"), ["m(a,a),m(a,a)"]);
-        // Other words in braces stay unchanged.
-        for word in ["iscsi://{iscsi}/x", "{", "}", "{}", "{a..b}", "{client}{", "{x*y}", "a{1..}"]
-        {
-            assert_eq!(expand(word), [word]);
-        }
-        assert_eq!(expand("{iscsi}/{1..2}"), ["{iscsi}/1", "{iscsi}/2"]);
     }
 
     #[test]

@@ -12,10 +12,11 @@ use serde_json::{Value, json};
 
 use crate::exit::{Exit, UsageError};
 use crate::folder::{self, Folder};
-use crate::{output, signal, thresholds};
+use crate::{hosts, output, signal, thresholds};
 
 mod believed;
 mod bounds;
+mod cast;
 mod file;
 mod kept;
 mod network;
@@ -26,6 +27,8 @@ mod steps;
 mod swing;
 mod targets;
 
+use cast::Cast;
+pub use file::is_plain;
 use file::{Scenario, Step, Way};
 use rows::{Done, Found};
 use steps::Session;
@@ -48,7 +51,7 @@ pub enum Action {
         /// Name of the scenario.
         name: String,
     },
-    /// Model and run one, and compare with published figures.
+    /// Model and run scenarios, and compare with published figures.
     Run(Run),
 }
 
@@ -59,8 +62,9 @@ pub enum Action {
         --out resumes the scenario."
 )]
 pub struct Run {
-    /// Name of a scenario, your own file (.toml), or all.
-    pub name: String,
+    /// Names of scenarios, your own files (.toml), or all.
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
     /// Model the original hardware.
     #[arg(long)]
     pub modelled: bool,
@@ -109,25 +113,32 @@ fn run(args: &Run) -> Result<Exit> {
     if !(0.1..=86_400.0).contains(&args.seconds) {
         return Err(UsageError("--seconds is 0.1 to 86400".to_owned()).into());
     }
-    let scenarios = match args.name.as_str() {
-        "all" => file::shipped()?,
-        name => vec![file::read(name)?],
-    };
+    let scenarios = scenarios(&args.names)?;
     let ways = if args.modelled || args.live { (args.modelled, args.live) } else { (true, true) };
     let out = Folder::shared(args.out.as_deref(), "scenario")?;
     let stop = Stop::default();
     signal::stop_on_signal(&stop)?;
-    let session = Session {
+    let mut session = Session {
         out: out.to_path_buf(),
         seconds: args.seconds,
         stop,
         begun: jiff::Timestamp::now().to_string(),
         host: host(),
+        cast: None,
     };
-    say_what_is_there(&scenarios, ways, &session);
+    // Before anything runs: each scenario has its ranks.
+    let casts = scenarios.iter().map(|scenario| match ways.1 {
+        true => Cast::of(scenario),
+        false => Ok(None),
+    });
+    let casts: Vec<Option<Cast>> = casts.collect::<Result<_>>()?;
+    let casts: Vec<(&Scenario, Option<Cast>)> = scenarios.iter().zip(casts).collect();
+    say_what_is_there(&casts, ways, &mut session);
     let mut outcomes = Vec::new();
     let mut exit = Exit::Good;
-    for scenario in &scenarios {
+    for (scenario, cast) in casts {
+        session.cast = cast;
+        say_roles(scenario, &session);
         let (found, ended) = steps_of(scenario, ways, &session);
         exit = Exit::worse(exit, ended);
         outcomes.push(rows::outcome(scenario, &found, ways, &session.begun));
@@ -156,6 +167,27 @@ fn run(args: &Run) -> Result<Exit> {
     Ok(exit)
 }
 
+/// Scenarios by names and files, in their order. Results are kept by name, so no two have the same.
+fn scenarios(names: &[String]) -> Result<Vec<Scenario>> {
+    if names == ["all"] {
+        return file::shipped();
+    }
+    let mut all: Vec<Scenario> = Vec::new();
+    for name in names {
+        if name == "all" {
+            let why = "all stands alone: scenario run all, or scenario run NAME NAME";
+            return Err(UsageError(why.to_owned()).into());
+        }
+        let one = file::read(name)?;
+        if all.iter().any(|other| other.name == one.name) {
+            let why = format!("{name}: a scenario with the name '{}' is already given", one.name);
+            return Err(UsageError(why).into());
+        }
+        all.push(one);
+    }
+    Ok(all)
+}
+
 /// Requested steps of a scenario.
 fn asked_for(scenario: &Scenario, ways: (bool, bool)) -> impl Iterator<Item = &Step> {
     scenario.steps.iter().filter(move |step| match step.way {
@@ -164,21 +196,44 @@ fn asked_for(scenario: &Scenario, ways: (bool, bool)) -> impl Iterator<Item = &S
     })
 }
 
+/// Says who drives and who serves, if there are several ranks.
+fn say_roles(scenario: &Scenario, session: &Session) {
+    let name = &scenario.name;
+    match &session.cast {
+        Some(cast) => output::note(format_args!("drumfire: {name}: {}", cast.line())),
+        None if hosts::ranks().is_some() => output::note(format_args!(
+            "drumfire: {name}: no step for several hosts: all is done on this one"
+        )),
+        None => {}
+    }
+}
+
 /// Says how many steps need not be run again.
-fn say_what_is_there(scenarios: &[Scenario], ways: (bool, bool), session: &Session) {
-    let steps = |one| asked_for(one, ways).map(move |step| session.kept(&one.name, step));
-    let there: Vec<bool> = scenarios.iter().flat_map(steps).map(|kept| kept.is_some()).collect();
-    let done = there.iter().filter(|is_there| **is_there).count();
+fn say_what_is_there(
+    cast: &[(&Scenario, Option<Cast>)],
+    ways: (bool, bool),
+    session: &mut Session,
+) {
+    let (mut done, mut all) = (0, 0);
+    for (scenario, cast) in cast {
+        session.cast.clone_from(cast);
+        for step in asked_for(scenario, ways) {
+            all += 1;
+            done += usize::from(session.kept(&scenario.name, step).is_some());
+        }
+    }
     if done > 0 {
-        let all = there.len();
         output::note(format_args!("drumfire: {done} of {all} steps already done"));
     }
 }
 
 /// Command that resumes the scenario.
 fn again(args: &Run, out: &Path) -> String {
-    let name = if args.name.contains(' ') { format!("'{}'", args.name) } else { args.name.clone() };
-    let mut words = format!("drumfire scenario run {name}");
+    let mut words = "drumfire scenario run".to_owned();
+    for name in &args.names {
+        let quote = if name.contains(' ') { "'" } else { "" };
+        let _ = write!(words, " {quote}{name}{quote}");
+    }
     for (flag, is_given) in [(" --modelled", args.modelled), (" --live", args.live)] {
         words.push_str(if is_given { flag } else { "" });
     }

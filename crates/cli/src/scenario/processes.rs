@@ -31,6 +31,8 @@ pub fn program(work: &Path, by: &[String]) -> Result<Command> {
     // A separate process group: Ctrl-C reaches only this process, which forwards it once.
     command.current_dir(work).process_group(0).stdin(Stdio::null());
     command.env(companion::VARIABLE, std::process::id().to_string());
+    // A child is no rank, even if this process is one.
+    fleet::forget_launcher(&mut command);
     Ok(command)
 }
 
@@ -99,7 +101,7 @@ fn gather(mut from: impl Read + Send + 'static) -> JoinHandle<String> {
 pub struct Server {
     child: Child,
     /// Portals of the target, by protocol.
-    pub portals: BTreeMap<String, String>,
+    pub portals: BTreeMap<String, Vec<String>>,
 }
 
 impl Server {
@@ -116,7 +118,9 @@ impl Server {
             .strip_prefix("ready")
             .ok_or_else(|| Failed("its target ended before it was ready: see stderr".to_owned()))?;
         let portals = words.split_whitespace().filter_map(|word| word.split_once('='));
-        server.portals = portals.map(|(name, at)| (name.to_owned(), at.to_owned())).collect();
+        for (name, at) in portals {
+            server.portals.entry(name.to_owned()).or_default().push(at.to_owned());
+        }
         Ok(server)
     }
 

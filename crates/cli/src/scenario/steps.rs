@@ -12,15 +12,15 @@ use os::Clock;
 use serde_json::{Value, json};
 
 use super::believed::{believe, merged, overlap};
+use super::cast::Cast;
 use super::file::{Step, Way, is_plain};
 use super::kept::Kept;
 use super::processes::{Client, program};
 use super::swing::swing;
 use super::targets::Targets;
 use crate::bench::Failed;
-use crate::folder;
 use crate::gate::Gate;
-use crate::sweep;
+use crate::{folder, hosts, sweep};
 
 /// Interval at which processes and stop requests are polled.
 const POLL: Duration = Duration::from_millis(20);
@@ -37,6 +37,8 @@ pub struct Session {
     pub begun: String,
     /// Fingerprint of the machine: results of another one do not count here.
     pub host: Value,
+    /// Roles of several ranks in the scenario that is run.
+    pub cast: Option<Cast>,
 }
 
 impl Session {
@@ -64,10 +66,21 @@ impl Session {
         }
         let key = self.key(step);
         let was_cut = Kept::begin(&work, &key)?;
-        let targets = Targets::start(step, &work)
-            .map_err(|error| error.context(format!("step {}", step.id)))?;
-        let documents = self.run(step, &work, targets.as_ref(), was_cut)?;
-        let about = targets.and_then(|targets| targets.about);
+        let named = |error: anyhow::Error| error.context(format!("step {}", step.id));
+        let (documents, about) = match self.cast_of(step) {
+            Some(cast) => {
+                let how = (self.seconds, &self.stop, &*work);
+                let document = cast.run(step, how).map_err(named)?;
+                (document.map(|one| vec![one]), Some(cast.network(step)))
+            }
+            None => {
+                // Ranks that served in the step before share no host with this one's processes.
+                hosts::ranks().map_or(Ok(()), |ranks| ranks.rest())?;
+                let targets = Targets::start(step, &work).map_err(named)?;
+                let documents = self.run(step, &work, targets.as_ref(), was_cut)?;
+                (documents, targets.and_then(|targets| targets.about))
+            }
+        };
         let Some(documents) = documents else { return Ok(None) };
         if step.way == Way::Live {
             documents
@@ -90,6 +103,11 @@ impl Session {
         Ok(Some(kept))
     }
 
+    /// Roles of several ranks, for a step that they do.
+    fn cast_of(&self, step: &Step) -> Option<&Cast> {
+        self.cast.as_ref().filter(|_| step.is_for_ranks())
+    }
+
     /// Key of everything that determines a step's result, except chance.
     fn key(&self, step: &Step) -> Value {
         let timed = step.way == Way::Live && step.runs_for_a_time();
@@ -98,9 +116,13 @@ impl Session {
         let version = env!("CARGO_PKG_VERSION");
         let several = (step.hosts > 1).then_some((step.hosts, &step.each_client));
         let base = json!([version, step.run, step.files, step.serve, step.clients, seconds, host]);
-        match (several, step.wire_bits, step.times) {
+        let base = match (several, step.wire_bits, step.times) {
             (None, None, 1.0) => base,
             more => json!([base, more]),
+        };
+        match self.cast_of(step) {
+            None => base,
+            Some(cast) => json!([base, cast.names]),
         }
     }
 

@@ -7,10 +7,11 @@ use std::path::Path;
 use anyhow::Result;
 use block::Nanos;
 
-use super::file::{Step, fill};
+use super::file::Step;
 use super::network::{ALONE, Network};
 use super::processes::Server;
 use crate::bench::Failed;
+use crate::braces::{expand, fill};
 
 /// Listen address of hosts with their own namespace.
 const ANY: &str = "0.0.0.0";
@@ -52,18 +53,26 @@ impl Targets {
         for host in 1..=step.hosts {
             let words = [("host", host.to_string()), ("address", address.to_owned())];
             let words = words.map(|(name, word)| (name.to_owned(), word)).into();
-            let args: Vec<String> = step.serve.iter().map(|word| fill(word, &words)).collect();
+            let args: Vec<String> =
+                step.serve.iter().flat_map(|word| expand(&fill(word, &words))).collect();
             let server = Server::start(&args, work, by)?;
             let network = targets.network.as_ref();
             let there = network.map(|network| network.connect(server.id(), host)).transpose();
             let there = there.map_err(Failed)?;
-            for (name, portal) in &server.portals {
-                let portal = match &there {
-                    Some(there) => portal.replacen(ANY, there, 1),
-                    None => portal.clone(),
-                };
-                targets.portals.insert(format!("{name}-{host}"), portal.clone());
-                targets.portals.entry(name.clone()).or_insert(portal);
+            for (name, portals) in &server.portals {
+                for (number, portal) in (1..).zip(portals) {
+                    let portal = match &there {
+                        Some(there) => portal.replacen(ANY, there, 1),
+                        None => portal.clone(),
+                    };
+                    let of = format!("{name}-{host}");
+                    let first = [of.clone(), name.clone()].map(|of| (of, portal.clone()));
+                    let each = [of, name.clone()].map(|of| (format!("{of}:{number}"), &portal));
+                    for (word, portal) in each.into_iter().map(|(w, p)| (w, p.clone())).chain(first)
+                    {
+                        targets.portals.entry(word).or_insert(portal);
+                    }
+                }
             }
             targets.servers.push(server);
         }

@@ -41,7 +41,7 @@ pub fn lines(config: &ServeConfig) -> Vec<String> {
         if !closed.is_empty() {
             lines.push(format!(
                 "{}: no host may use it over {protocol}, as another protocol has a list of hosts \
-                 for it and {protocol} has none: [{}]",
+                 or secrets for it and {protocol} has none: [{}]",
                 names(&closed),
                 table(protocol)
             ));

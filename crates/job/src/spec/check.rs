@@ -7,6 +7,7 @@ use super::group::Group;
 use super::job::{JobSpec, Step};
 use super::laid_out::LaidOut;
 use super::line::MAX_BYTES;
+use super::serving::Serving;
 use super::when::When;
 use super::workload::{Content, Pacing, Verify, Workload};
 
@@ -82,6 +83,11 @@ impl JobSpec {
         let fits = self.laid_out.iter().all(|file| file.size_bytes > 0 && !file.path.is_empty());
         within("the job", "the size of a laid-out file", "at least 1", 0.0, fits)?;
         self.laid_out.iter().try_for_each(LaidOut::check)?;
+        let whole = |of: &Serving| !of.hosts.is_empty() && !of.args.is_empty();
+        if !self.serve.iter().all(whole) {
+            let (at, what) = ("the job".to_owned(), "serve needs hosts and args");
+            return Err(SpecError::Conflict { at, what });
+        }
         for (index, step) in self.steps.iter().enumerate() {
             step.check(index + 1)?;
         }

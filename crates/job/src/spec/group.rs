@@ -35,6 +35,10 @@ pub struct Group {
     /// Start and end, if not those of the step.
     #[serde(default, skip_serializing_if = "is_default")]
     pub when: When,
+    /// Hosts that have this group in a run of many: ranks ("0", "1-3") or names of hosts; empty
+    /// for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<String>,
     /// CPUs of the workers; empty for those of the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cores: Vec<usize>,
@@ -95,6 +99,7 @@ impl Group {
             own_places: false,
             reported: Reported::default(),
             when: When::default(),
+            hosts: Vec::new(),
             cores: Vec::new(),
             cache: Cache::default(),
             logs: Logs::default(),

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Group;
 use super::defaults::is_default;
 use super::laid_out::LaidOut;
+use super::serving::Serving;
 use super::steady::Steady;
 
 /// A whole job.
@@ -35,6 +36,9 @@ pub struct JobSpec {
     /// Files that a `run` lays out first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub laid_out: Vec<LaidOut>,
+    /// Hosts of a run of many that serve volumes to the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub serve: Vec<Serving>,
     /// Steps, one after the other; at least one, unless only files are laid out.
     #[serde(default)]
     pub steps: Vec<Step>,
@@ -87,6 +91,7 @@ impl JobSpec {
             files: BTreeMap::new(),
             options: Vec::new(),
             laid_out: Vec::new(),
+            serve: Vec::new(),
             steps: vec![step],
         }
     }
@@ -147,6 +152,7 @@ pub(super) mod test {
             own_places: false,
             reported: Reported::Group,
             when: When::default(),
+            hosts: Vec::new(),
             cores: Vec::new(),
             cache: Cache::default(),
             logs: Logs::default(),
@@ -210,6 +216,12 @@ pub(super) mod test {
         }
     }
 
+    fn serving() -> Serving {
+        let files = [("p.toml".to_owned(), "name = 'p'".to_owned())].into();
+        let args = vec!["--volume".to_owned(), "disk=ram:1m".to_owned()];
+        Serving { hosts: vec!["1-3".to_owned()], args, files }
+    }
+
     const VERIFY: Verify =
         Verify { fill: false, sample_percent: 100.0, earlier: false, read_back_bytes: 9 };
 
@@ -237,6 +249,7 @@ pub(super) mod test {
             ..Line::new(8192, 60.0, 70.0)
         };
         let zones = vec![Zone { io_percent: 100.0, space: Extent::Percent(100.0) }];
+        job.serve.push(serving());
         for random in [
             Places::Uniform,
             Places::Once,
@@ -259,8 +272,7 @@ pub(super) mod test {
             workload.limit_bytes = Some(1 << 30);
             workload.refill_at = Some(3);
             steer(workload);
-            (workload.limit_ios, workload.end_flush) = (Some(9), true);
-            workload.until_full = true;
+            (workload.limit_ios, workload.end_flush, workload.until_full) = (Some(9), true, true);
             let group = &mut job.steps[0].groups[0];
             let after = "first".to_owned();
             group.when = When { after, delay_seconds: 0.5, seconds: Some(2.5), ramp_seconds: 1.5 };

@@ -52,6 +52,7 @@ fn the_page_has_each_key_of_a_job_and_no_other() {
         ("Demands", format!("{workload}[steps.groups.workload.demands]\n")),
         ("Depth search", format!("{workload}[steps.groups.workload.depth_search]\n")),
         ("Files", "[[laid_out]]\n".to_owned()),
+        ("Serve", "[[serve]]\n".to_owned()),
     ] {
         let keys = listed(heading);
         let unique: BTreeSet<String> = keys.iter().cloned().collect();

@@ -223,7 +223,7 @@ impl Workload {
     }
 
     /// Multiplies a planned rate by a factor.
-    pub(crate) fn scale_pacing(&mut self, factor: f64) {
+    pub fn scale_pacing(&mut self, factor: f64) {
         match &mut self.pacing {
             Pacing::Closed => {}
             Pacing::Ios { per_second, .. } | Pacing::Bytes { per_second, .. } => {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use stats::live::Counts;
 
 use super::{Moment, Served, metrics};
 use crate::sample;
@@ -143,6 +144,7 @@ fn all_metrics() -> String {
     moment.served = Some(Served {
         cores: Some(0.5),
         volumes: vec![("disk".to_owned(), 1 << 20)],
+        counts: vec![Counts::default()],
         ..Served::default()
     });
     metrics(&moment)

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use stats::live::{Counts, EDGES_NS, LiveCpu, Snapshot};
+use stats::live::{Counts, DirectionCounts, EDGES_NS, LiveCpu, Snapshot};
 use stats::{Check, Latency, Verdict};
 
 use super::{Moment, Served, Stage};
@@ -50,37 +50,74 @@ pub fn open_metrics(moment: &Moment) -> String {
     text + "# EOF\n"
 }
 
-/// Metric of the histograms.
-const HISTOGRAM: &str = "drumfire_io_latency_seconds";
+/// Labels and counters of a series.
+type Series<'a> = (Vec<(&'a str, &'a str)>, &'a DirectionCounts);
 
 impl Out {
     /// Writes the counters since the run began, by direction.
     fn counts(&mut self, of: &Counts) {
-        let direction = |name| [("direction", name)];
+        let all: Vec<Series> =
+            of.shown().map(|(name, of)| (vec![("direction", name)], of)).collect();
         let help = "Completed I/Os and flushes since the run began, the ramp included.";
-        self.head("drumfire_ios_total", "counter", help);
-        for (name, of) in of.used() {
-            self.line("drumfire_ios_total", &direction(name), of.ios as f64);
-        }
+        self.totals("drumfire_ios_total", help, &all, |of| of.ios);
         let help = "Bytes of completed I/Os since the run began, the ramp included.";
-        self.head("drumfire_bytes_total", "counter", help);
-        for (name, of) in of.used() {
-            self.line("drumfire_bytes_total", &direction(name), of.bytes as f64);
+        self.totals("drumfire_bytes_total", help, &all, |of| of.bytes);
+        let help = "Latency of I/Os and flushes since the run began.";
+        self.histogram("drumfire_io_latency_seconds", help, &all);
+    }
+
+    /// Writes the counters of each volume since the server began, by direction.
+    fn volumes(&mut self, served: &Served) {
+        let volumes = served.volumes.iter().zip(&served.counts);
+        let all: Vec<Series> = volumes
+            .flat_map(|((volume, _), of)| {
+                let labels = |name| vec![("volume", volume.as_str()), ("direction", name)];
+                of.shown().map(move |(name, of)| (labels(name), of))
+            })
+            .collect();
+        if all.is_empty() {
+            return;
         }
-        self.head(HISTOGRAM, "histogram", "Latency of I/Os and flushes since the run began.");
-        for (name, of) in of.used() {
-            let (bucket, mut seen) = (format!("{HISTOGRAM}_bucket"), 0);
+        let help = "I/Os of a served volume without a fault since the server began.";
+        self.totals("drumfire_volume_ios_total", help, &all, |of| of.ios);
+        let help = "Bytes of these I/Os.";
+        self.totals("drumfire_volume_bytes_total", help, &all, |of| of.bytes);
+        let help = "Failed I/Os of a served volume since the server began.";
+        self.totals("drumfire_volume_errors_total", help, &all, |of| of.errors);
+        let help = "Time from the receipt of a command to its answer, in the server.";
+        self.histogram("drumfire_volume_latency_seconds", help, &all);
+    }
+
+    fn totals(
+        &mut self,
+        family: &str,
+        help: &str,
+        all: &[Series],
+        count: impl Fn(&DirectionCounts) -> u64,
+    ) {
+        self.head(family, "counter", help);
+        for (labels, of) in all {
+            self.line(family, labels, count(of) as f64);
+        }
+    }
+
+    fn histogram(&mut self, family: &str, help: &str, all: &[Series]) {
+        self.head(family, "histogram", help);
+        let [bucket, sum, count] = ["bucket", "sum", "count"].map(|end| format!("{family}_{end}"));
+        for (labels, of) in all {
+            let mut up_to = |edge: &str, count: u64| {
+                let labels: Vec<_> = labels.iter().copied().chain([("le", edge)]).collect();
+                self.line(&bucket, &labels, count as f64);
+            };
+            let mut seen = 0;
             for (edge_ns, count) in EDGES_NS.iter().zip(of.buckets) {
                 seen += count;
                 // A float in either form, so that both have the same label.
-                let edge = format!("{:?}", *edge_ns as f64 / 1e9);
-                self.line(&bucket, &[("direction", name), ("le", &edge)], seen as f64);
+                up_to(&format!("{:?}", *edge_ns as f64 / 1e9), seen);
             }
-            let all = of.samples as f64;
-            self.line(&bucket, &[("direction", name), ("le", "+Inf")], all);
-            let sum = format!("{HISTOGRAM}_sum");
-            self.line(&sum, &direction(name), of.latency_ns as f64 / 1e9);
-            self.line(&format!("{HISTOGRAM}_count"), &direction(name), all);
+            up_to("+Inf", of.samples);
+            self.line(&sum, labels, of.latency_ns as f64 / 1e9);
+            self.line(&count, labels, of.samples as f64);
         }
     }
 
@@ -171,6 +208,7 @@ impl Out {
         for (name, bytes) in &served.volumes {
             self.line("drumfire_volume_bytes", &[("volume", name)], *bytes as f64);
         }
+        self.volumes(served);
     }
 }
 

@@ -190,7 +190,7 @@ impl Bdevs {
                 self.leave_out(&raid.name, &raid.rest);
                 self.add(raid.name.clone(), of_raid(raid));
             }
-            // These methods set how SPDK works, for all devices.
+            // Methods that configure SPDK for all devices.
             "bdev_set_options" | "bdev_wait_for_examine" => {}
             _ if method.ends_with("_set_options") || method == "bdev_nvme_set_hotplug" => {}
             _ => {

@@ -191,6 +191,7 @@ impl Converter<'_> {
             files,
             options,
             laid_out: self.laid_out.into_vec(),
+            serve: Vec::new(),
             steps,
         };
         let mut notes = self.notes.into_vec();

@@ -78,6 +78,7 @@ impl<'a> Converter<'a> {
             files: BTreeMap::new(),
             options: Vec::new(),
             laid_out: Vec::new(),
+            serve: Vec::new(),
             steps,
         };
         let mut reading = Reading { job: None, cores: Vec::new(), notes: self.notes.into_vec() };

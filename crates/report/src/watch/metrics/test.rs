@@ -105,7 +105,8 @@ fn slow(seconds: u64) -> (Moment, Vec<u64>) {
             all.push(ns);
         }
         collector.add(0, &done);
-        let (row, latency_ns) = collector.end_second(second as f64 + 1.0);
+        let (row, latencies) = collector.end_second(second as f64 + 1.0);
+        let latency_ns = latencies.summary();
         let counts = collector.counts().clone();
         let snapshot = Snapshot { iops: row.iops, latency_ns, counts, ..sample::snapshot() };
         moment.second(&snapshot);
@@ -114,10 +115,17 @@ fn slow(seconds: u64) -> (Moment, Vec<u64>) {
     (moment, all)
 }
 
+/// Metric of the histograms of a run.
+const HISTOGRAM: &str = "drumfire_io_latency_seconds";
+
+fn of_reads((_, labels, _): &&Sample) -> bool {
+    labels["direction"] == "read"
+}
+
 /// `histogram_quantile` of Prometheus: within the bucket in proportion.
 fn quantile(samples: &[Sample], share: f64) -> f64 {
     let bucket = format!("{HISTOGRAM}_bucket");
-    let buckets = samples.iter().filter(|(name, ..)| *name == bucket);
+    let buckets = samples.iter().filter(|(name, ..)| *name == bucket).filter(of_reads);
     let buckets: Vec<(f64, f64)> = buckets
         .map(|(_, labels, count)| (labels["le"].replace("+Inf", "inf").parse().unwrap(), *count))
         .collect();
@@ -151,7 +159,8 @@ fn five_ios_a_second_have_a_p99() {
 fn a_histogram_only_grows_to_its_count() {
     let counts = |seconds| -> Vec<Sample> {
         let (_, samples) = parsed(&metrics(&slow(seconds).0), "");
-        samples.into_iter().filter(|(name, ..)| name.starts_with(HISTOGRAM)).collect()
+        let of_run = samples.into_iter().filter(|(name, ..)| name.starts_with(HISTOGRAM));
+        of_run.filter(|sample| of_reads(&sample)).collect()
     };
     let (earlier, later) = (counts(20), counts(40));
     let buckets = |all: &[Sample]| -> Vec<f64> {
@@ -165,6 +174,51 @@ fn a_histogram_only_grows_to_its_count() {
         assert_eq!(buckets.last(), Some(&count));
     }
     assert!(buckets(&earlier).iter().zip(buckets(&later)).all(|(a, b)| *a <= b));
+}
+
+#[test]
+fn a_direction_without_ios_has_counters_of_0() {
+    let (_, samples) = parsed(&metrics(&slow(3).0), "");
+    let writes: Vec<&Sample> = samples
+        .iter()
+        .filter(|(_, labels, _)| labels.get("direction").is_some_and(|name| name == "write"))
+        .collect();
+    // Two counters; all buckets and the one without an edge, sum and count.
+    assert_eq!(writes.len(), 2 + EDGES_NS.len() + 3);
+    assert!(writes.iter().all(|(.., value)| *value == 0.0), "{writes:?}");
+}
+
+#[test]
+fn a_served_volume_has_its_counters_before_its_first_io() {
+    let mut used = Counts::default();
+    (used.write.ios, used.write.errors, used.write.bytes) = (3, 1, 12_288);
+    (used.write.samples, used.write.latency_ns, used.write.buckets[6]) = (3, 2_700, 3);
+    let volumes = vec![("idle".to_owned(), 1 << 20), ("a\"b".to_owned(), 1 << 20)];
+    let counts = vec![Counts::default(), used];
+    let served = Some(Served { volumes, counts, ..Served::default() });
+    let (kinds, samples) = parsed(&metrics(&Moment { served, ..Moment::default() }), "");
+    assert_eq!(kinds["drumfire_volume_latency_seconds"], "histogram");
+    let value = |name: &str, volume: &str, direction: &str, le: Option<&str>| {
+        let found = samples.iter().find(|(it, labels, _)| {
+            it == name
+                && labels.get("volume").is_some_and(|it| it == volume)
+                && labels.get("direction").is_none_or(|it| it == direction)
+                && labels.get("le").map(String::as_str) == le
+        });
+        found.unwrap_or_else(|| panic!("{name} of {volume}")).2
+    };
+    for direction in ["read", "write"] {
+        for name in ["ios_total", "bytes_total", "errors_total", "latency_seconds_count"] {
+            assert_eq!(value(&format!("drumfire_volume_{name}"), "idle", direction, None), 0.0);
+        }
+    }
+    let of_used = |name: &str, le| value(name, "a\"b", "write", le);
+    assert_eq!(of_used("drumfire_volume_ios_total", None), 3.0);
+    assert_eq!(of_used("drumfire_volume_errors_total", None), 1.0);
+    assert_eq!(of_used("drumfire_volume_latency_seconds_bucket", Some("7e-7")), 0.0);
+    assert_eq!(of_used("drumfire_volume_latency_seconds_bucket", Some("1e-6")), 3.0);
+    assert_eq!(of_used("drumfire_volume_latency_seconds_bucket", Some("+Inf")), 3.0);
+    assert_eq!(of_used("drumfire_volume_latency_seconds_sum", None), 2.7e-6);
 }
 
 #[test]
