@@ -38,6 +38,14 @@ pub struct Binary {
     tests: Vec<String>,
 }
 
+impl Binary {
+    /// This program with one of its tests; none if `test` is not one of them.
+    pub fn only(&self, test: &str) -> Option<Binary> {
+        let known = self.tests.iter().any(|it| it == test);
+        known.then(|| Binary { tests: vec![test.to_owned()], ..self.clone() })
+    }
+}
+
 /// Builds the program with MPI, if a library is installed, and copies it beside the one without.
 pub fn build_with_mpi(clippy: Option<&Variable>, warnings: &mut Warnings) -> Result<()> {
     if process::find("mpicc").is_none() {
@@ -188,6 +196,17 @@ mod test {
         let tests = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let late = ("late".to_owned(), tests(&["late::a", "late::deep::b"]));
         assert_eq!(found, [late, ("simulate".to_owned(), tests(&["simulate::c"]))]);
+    }
+
+    #[test]
+    fn one_test_of_a_file_can_be_run_alone() {
+        let names = ["late::a", "late::deep::b"];
+        let tests = names.map(String::from).to_vec();
+        let path = PathBuf::new;
+        let (package, name) = ("x".to_owned(), "late".to_owned());
+        let late = Binary { package, name, path: path(), folder: path(), tests };
+        assert_eq!(late.only("late::a").unwrap().tests, ["late::a"]);
+        assert!(late.only("late::b").is_none());
     }
 
     #[test]

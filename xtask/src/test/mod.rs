@@ -131,7 +131,26 @@ fn all(options: &Options) -> Vec<Step> {
     steps.push(guest);
     let test = || if built { system::quiet(&tests, drumfire) } else { Ok(no_binary()) };
     steps.push(step("quiet", test));
+    if built {
+        let failed = failed_of_system(&steps);
+        steps.push(step("again", || system::again(&tests, drumfire, &failed)));
+        forgive(&mut steps);
+    }
     steps
+}
+
+/// Names of the failed system tests.
+fn failed_of_system(steps: &[Step]) -> Vec<String> {
+    let system = steps.iter().filter(|step| ["system", "quiet"].contains(&step.name));
+    system.flat_map(|step| step.tally.failed.clone()).collect()
+}
+
+/// Takes flaky tests from the failures.
+fn forgive(steps: &mut [Step]) {
+    let flaky: Vec<String> = steps.iter().flat_map(|step| step.tally.flaky.clone()).collect();
+    for step in steps {
+        step.tally.failed.retain(|name| !flaky.contains(name));
+    }
 }
 
 /// Runs the guest, once its requirements are built. Its packages are downloaded before.
@@ -283,6 +302,9 @@ fn summary(steps: &[Step], took: Duration) -> bool {
     for (name, reason) in steps.iter().flat_map(|step| &step.tally.skipped) {
         println!("skipped: {name}: {reason}");
     }
+    for name in steps.iter().flat_map(|step| &step.tally.flaky) {
+        println!("flaky: {name}: it failed, and passed alone");
+    }
     for name in steps.iter().flat_map(|step| &step.tally.failed) {
         println!("FAILED: {name}");
     }
@@ -319,5 +341,22 @@ mod unit {
         let summary = |steps: [Step; 2]| summary(&steps, Duration::ZERO);
         assert!(summary([step(Tally::default()), step(no_binary())]));
         assert!(!summary([step(Tally::default()), step(Tally::failure("y"))]));
+    }
+
+    #[test]
+    fn only_a_test_that_passed_again_is_forgiven() {
+        let step = |name, tally| Step { name, took: Duration::ZERO, tally };
+        let failed = |names: [&str; 2]| names.map(String::from).to_vec();
+        let system = Tally { failed: failed(["a::b", "a: exit code 1"]), ..Tally::default() };
+        let flaky = vec!["a::b".to_owned(), "c::d".to_owned()];
+        let again = Tally { flaky, ..Tally::default() };
+        let quiet = Tally { failed: failed(["c::d", "c::e"]), ..Tally::default() };
+        let mut steps = vec![step("system", system), step("unit", Tally::failure("u::v"))];
+        steps.extend([step("quiet", quiet), step("again", again)]);
+        let names = ["a::b", "a: exit code 1", "c::d", "c::e"];
+        assert_eq!(failed_of_system(&steps), names);
+        forgive(&mut steps);
+        let left: Vec<_> = steps.iter().flat_map(|step| &step.tally.failed).collect();
+        assert_eq!(left, ["a: exit code 1", "u::v", "c::e"]);
     }
 }

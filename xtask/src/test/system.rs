@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use super::binaries::{self, Binary};
 use super::packages;
 use super::tally::Tally;
+use crate::say::say;
 use crate::target_folder;
 
 /// The folder of the package of the system tests.
@@ -55,6 +56,31 @@ pub fn beside(all: &[Binary], drumfire: &Path) -> Result<Tally> {
 /// Runs the files that need the host for themselves.
 pub fn quiet(all: &[Binary], drumfire: &Path) -> Result<Tally> {
     Ok(run(&files(all, QUIET)?, drumfire, 1, "quiet"))
+}
+
+/// Largest number of failed tests that are repeated: more are no matter of a busy host.
+const FEW: usize = 8;
+
+/// Runs the failed tests of both programs again, one by one, if they are few. Returns those that
+/// passed as flaky: they fail on a busy host, or only sometimes.
+pub fn again(all: &[Binary], drumfire: &Path, failed: &[String]) -> Result<Tally> {
+    let mut tally = Tally::default();
+    if failed.len() > FEW {
+        say!("{} tests failed: none is repeated", failed.len());
+        return Ok(tally);
+    }
+    let programs = [files(all, BESIDE)?, files(all, QUIET)?].concat();
+    for name in failed {
+        // A failure that is no test's, such as a program that crashed, stays one.
+        let Some(alone) = programs.iter().find_map(|program| program.only(name)) else { continue };
+        let once = run(&[alone], drumfire, 1, "again");
+        if once.failed.is_empty() {
+            tally.flaky.push(name.clone());
+        }
+        tally.passed += once.passed;
+        tally.skipped.extend(once.skipped);
+    }
+    Ok(tally)
 }
 
 /// The files of a program of system tests.

@@ -11,6 +11,8 @@ pub struct Tally {
     pub failed: Vec<String>,
     /// Names of skipped tests, each with its reason.
     pub skipped: Vec<(String, String)>,
+    /// Names of tests that failed and passed when they were repeated alone.
+    pub flaky: Vec<String>,
 }
 
 impl Tally {
@@ -34,6 +36,7 @@ impl Tally {
         self.passed += other.passed;
         self.failed.extend(other.failed);
         self.skipped.extend(other.skipped);
+        self.flaky.extend(other.flaky);
     }
 
     /// Reads the output of `cargo test`.
