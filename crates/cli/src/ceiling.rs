@@ -191,6 +191,7 @@ fn serve(spec: &RunSpec, exports: Vec<Export>) -> Result<Server> {
     let deepest = spec.workers.iter().map(|worker| worker.workload.outstanding).max();
     let config = ServeConfig {
         counts: false,
+        spare: 0,
         iscsi: any_port(),
         nvme_tcp: any_port(),
         nbd: any_port(),

@@ -220,6 +220,7 @@ fn start_targets(
     };
     let config = ServeConfig {
         counts: false,
+        spare: 0,
         iscsi,
         nvme_tcp,
         nbd: Vec::new(),

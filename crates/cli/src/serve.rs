@@ -173,6 +173,7 @@ impl Prepared {
             nbd,
             exports,
             counts: false,
+            spare: 0,
             host_lists,
             shared: identity.is_given(),
             first_controller: identity::first_controller(),
@@ -232,7 +233,7 @@ fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, of: Served
             memory_bytes: server.memory_bytes(),
             cores: cores.filter(|_| seconds > 0),
             seconds,
-            counts: server.counts().into_iter().map(counts).collect(),
+            counts: server.volumes().into_iter().filter_map(|one| one.counts).map(counts).collect(),
             ..of.clone()
         });
         if signals.recv_timeout(SECOND) != Err(RecvTimeoutError::Timeout) {

@@ -91,6 +91,7 @@ fn the_data_path_allocates_nothing_after_start() {
     let server = Server::start(
         ServeConfig {
             counts: false,
+            spare: 0,
             iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             nvme_tcp: Vec::new(),
             nbd: Vec::new(),

@@ -21,6 +21,7 @@ fn server(volume: &str) -> Server {
     };
     let config = ServeConfig {
         counts: false,
+        spare: 0,
         iscsi: any_port.clone(),
         nvme_tcp: any_port,
         nbd: Vec::new(),

@@ -178,7 +178,17 @@ pub trait Target: Endpoint {
     fn notice(&mut self, _notice: &Notice, _is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
     }
 
-    /// Asks the peer to log out, because the server is shutting down.
+    /// Whether the peer has chosen this volume, and may send I/Os to it now or after its login.
+    fn uses(&self, _unit: UnitId) -> bool {
+        false
+    }
+
+    /// The name that the peer gives itself, once it has said one.
+    fn peer_name(&self) -> Option<&str> {
+        None
+    }
+
+    /// Asks the peer to log out, because the server or a volume of the peer goes away.
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {}
 
     /// Whether the connection is to be closed once the outbox was sent.

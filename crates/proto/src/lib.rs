@@ -16,6 +16,7 @@ mod instance;
 pub mod iscsi;
 pub mod nbd;
 pub mod nvme;
+mod offers;
 mod outbox;
 mod peers;
 pub mod scsi;
@@ -27,5 +28,6 @@ pub use endpoint::{
 };
 pub use flow::IO_TIMEOUT;
 pub use instance::{Instance, Instances};
+pub use offers::Offers;
 pub use outbox::{InPlace, Outbox};
 pub use peers::{Arrival, Peers};

@@ -57,12 +57,12 @@ pub(crate) enum Meeting {
 /// A peer, and the target, subsystem or export that it uses.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PeerName {
-    /// Name of an initiator, in lower case, and index of a target.
-    Iscsi(String, usize),
+    /// Names of an initiator and of a target, in lower case.
+    Iscsi(String, String),
     /// Names of a host and of a subsystem.
     Nvme(String, String),
-    /// Address of a host, and index of an export.
-    Nbd(u128, usize),
+    /// Address of a host, and name of an export.
+    Nbd(u128, String),
 }
 
 /// A peer's number for a connection: the ISID of an iSCSI session, the identifier of an NVMe queue,
@@ -264,7 +264,7 @@ mod test {
     use super::*;
 
     fn initiator(name: &str, target: usize) -> PeerName {
-        PeerName::Iscsi(name.to_owned(), target)
+        PeerName::Iscsi(name.to_owned(), target.to_string())
     }
 
     /// A session of that ISID.
@@ -332,7 +332,8 @@ mod test {
     #[test]
     fn the_longest_gone_are_forgotten() {
         let peers = Arc::new(Peers::new());
-        let enter = |number: u64| peers.enter(PeerName::Nbd(number.into(), 0), [0; 6], false);
+        let enter =
+            |number: u64| peers.enter(PeerName::Nbd(number.into(), String::new()), [0; 6], false);
         for number in 0..REMEMBERED_MAX as u64 + 10 {
             let mut presence = enter(number);
             assert!(presence.recall().is_none());

@@ -19,6 +19,8 @@ pub struct ServeConfig {
     pub nbd: Vec<SocketAddr>,
     /// Volumes served, by every protocol.
     pub exports: Vec<Export>,
+    /// Number of volumes that can be added while the server runs.
+    pub spare: usize,
     /// Hosts that may use a volume.
     pub host_lists: HostLists,
     /// Other servers may serve the same disks under the same names and identities: hosts are told
@@ -57,6 +59,13 @@ pub struct Export {
     /// Identity of the disk to hosts that reach it by several paths: serial numbers and worldwide
     /// names derive from it. Unique per volume, across servers.
     pub disk: DiskId,
+}
+
+impl Export {
+    /// Name of the export: target and LUN.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.target, self.lun)
+    }
 }
 
 /// Resource limits. Beyond one of them the server refuses the new connection or ends the offending

@@ -5,6 +5,7 @@ use os::{End, ReactorSocket};
 use proto::{Ending, Outbox, Target};
 
 use crate::hosts::Seat;
+use crate::protocol::Protocol;
 
 /// Time limit to send the last PDUs to a peer that does not read.
 const CLOSE_TIMEOUT: Nanos = Nanos::from_secs(2);
@@ -17,6 +18,7 @@ pub(crate) struct Connection<S> {
     pub(crate) socket: S,
     pub(crate) end: Box<dyn Target>,
     pub(crate) out: Outbox,
+    pub(crate) protocol: Protocol,
     /// Unique among the connections of the server.
     pub(crate) number: u32,
     /// The chain sent last, exchanged for the next one.
@@ -55,7 +57,7 @@ pub(crate) enum Outcome {
 impl<S: ReactorSocket> Connection<S> {
     pub(crate) fn new(
         socket: S,
-        end: Box<dyn Target>,
+        (end, protocol): (Box<dyn Target>, Protocol),
         out: Outbox,
         number: u32,
         peer: String,
@@ -65,6 +67,7 @@ impl<S: ReactorSocket> Connection<S> {
             socket,
             end,
             out,
+            protocol,
             number,
             chain: Chain::default(),
             in_flight: 0,
@@ -117,6 +120,13 @@ impl<S: ReactorSocket> Connection<S> {
         self.start_closing(now);
         self.leave();
         self.why.get_or_insert_with(|| "closed by an injected fault of a volume".to_owned());
+    }
+
+    /// Closes the connection, once its last PDUs are sent.
+    #[cold]
+    pub(crate) fn turn_away(&mut self, why: &str, now: Nanos) {
+        self.why.get_or_insert_with(|| why.to_owned());
+        self.start_closing(now);
     }
 
     /// Stops receiving; queued PDUs are still sent. No further I/O goes to a volume, so that a new

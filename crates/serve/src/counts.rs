@@ -46,6 +46,28 @@ impl Default for OpCounts {
     }
 }
 
+impl VolumeCounts {
+    /// The counts since an earlier state of the same counters.
+    #[must_use]
+    pub(crate) fn since(mut self, before: &VolumeCounts) -> VolumeCounts {
+        for (now, before) in [
+            (&mut self.read, &before.read),
+            (&mut self.write, &before.write),
+            (&mut self.trim, &before.trim),
+            (&mut self.flush, &before.flush),
+        ] {
+            now.ios = now.ios.wrapping_sub(before.ios);
+            now.errors = now.errors.wrapping_sub(before.errors);
+            now.bytes = now.bytes.wrapping_sub(before.bytes);
+            now.latency_ns = now.latency_ns.wrapping_sub(before.latency_ns);
+            for (now, before) in now.buckets.iter_mut().zip(before.buckets) {
+                *now = now.wrapping_sub(before);
+            }
+        }
+        self
+    }
+}
+
 /// Counters of a core: for each volume and kind of I/O a row of cells.
 #[derive(Debug)]
 pub(crate) struct Cells(Box<[AtomicU64]>);

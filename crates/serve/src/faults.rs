@@ -22,9 +22,8 @@ pub(crate) struct Faults {
     due: Option<Nanos>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Unit {
-    name: String,
     kinds: Vec<Kind>,
     /// Failures of further kinds.
     others: u64,
@@ -41,20 +40,24 @@ struct Kind {
 }
 
 impl Faults {
-    /// Creates the counters for volumes of these names.
-    pub(crate) fn new(names: impl IntoIterator<Item = String>) -> Faults {
-        let unit = |name| Unit { name, kinds: Vec::new(), others: 0 };
-        Faults { units: names.into_iter().map(unit).collect(), due: None }
+    /// Creates the counters for this many units.
+    pub(crate) fn new(units: usize) -> Faults {
+        Faults { units: (0..units).map(|_| Unit::default()).collect(), due: None }
     }
 
-    /// Notes that an I/O of `unit` failed with `fault`. `words` explains its cause, like
-    /// [`Lane::words_of`](block::Lane::words_of).
+    /// Forgets the failures of a unit, which another volume may get.
+    pub(crate) fn forget(&mut self, unit: usize) {
+        self.units[unit] = Unit::default();
+    }
+
+    /// Notes that an I/O of `unit`, which is called `name`, failed with `fault`. `words` explains
+    /// its cause, like [`Lane::words_of`](block::Lane::words_of).
     #[cold]
     pub(crate) fn note(
         &mut self,
         now: Nanos,
         log: &Log,
-        unit: usize,
+        (unit, name): (usize, impl FnOnce() -> String),
         (fault, cause): (Fault, Cause),
         words: impl FnOnce() -> Option<String>,
     ) {
@@ -80,31 +83,31 @@ impl Faults {
                     Some(words) => format!("{fault}: {words}"),
                     None => fault.to_string(),
                 };
-                log.say(now, &first(&unit.name, &words));
+                log.say(now, &first(&name(), &words));
                 unit.kinds.push(Kind { fault, cause, words, count: 0, told: now });
             }
         }
     }
 
-    /// Logs the counts that are due. To be called now and then.
-    pub(crate) fn tell(&mut self, now: Nanos, log: &Log) {
+    /// Logs the counts that are due, with the names of units. To be called now and then.
+    pub(crate) fn tell(&mut self, now: Nanos, log: &Log, name: impl Fn(usize) -> String) {
         if self.due.is_none_or(|due| now < due) {
             return;
         }
         self.due = None;
-        for unit in &mut self.units {
+        for (index, unit) in self.units.iter_mut().enumerate() {
             for kind in unit.kinds.iter_mut().filter(|kind| kind.count > 0) {
                 let due = kind.told + PAUSE;
                 if now < due {
                     self.due = Some(self.due.map_or(due, |at| at.min(due)));
                     continue;
                 }
-                log.say(now, &more(&unit.name, kind.count, &kind.words));
+                log.say(now, &more(&name(index), kind.count, &kind.words));
                 (kind.count, kind.told) = (0, now);
             }
             match std::mem::take(&mut unit.others) {
                 0 => {}
-                others => log.say(now, &more(&unit.name, others, "for other reasons")),
+                others => log.say(now, &more(&name(index), others, "for other reasons")),
             }
             // A kind that did not recur for long counts as new.
             unit.kinds.retain(|kind| kind.count > 0 || now < kind.told + PAUSE);
@@ -147,20 +150,24 @@ mod test {
             let lines = Arc::new(Mutex::new(Vec::new()));
             let kept = Arc::clone(&lines);
             let log = Log::new(move |line| kept.lock().unwrap().push(line.to_owned()));
-            let faults = Faults::new(["a", "b"].map(str::to_owned));
+            let faults = Faults::new(2);
             Bench { faults, log, lines }
         }
 
         fn note(&mut self, ms: u64, unit: usize, fault: Fault, cause: u32) {
             let now = Nanos::from_millis(ms);
             let words = || (cause == 28).then(|| "ENOSPC (28)".to_owned());
-            self.faults.note(now, &self.log, unit, (fault, Cause(cause)), words);
+            self.faults.note(now, &self.log, (unit, || name(unit)), (fault, Cause(cause)), words);
         }
 
         fn told(&mut self, ms: u64) -> Vec<String> {
-            self.faults.tell(Nanos::from_millis(ms), &self.log);
+            self.faults.tell(Nanos::from_millis(ms), &self.log, name);
             std::mem::take(&mut *self.lines.lock().unwrap())
         }
+    }
+
+    fn name(unit: usize) -> String {
+        ["a", "b"].get(unit).copied().unwrap_or_default().to_owned()
     }
 
     const FULL: &str = "volume a: I/O failed: no space left: \

@@ -46,6 +46,12 @@ impl HostLists {
             (self.chap.keys().collect(), Protocol::Iscsi, &config.iscsi),
             (self.nbd.keys().collect(), Protocol::Nbd, &config.nbd),
         ];
+        let is_served = |nqn: &&String| {
+            !config.nvme_tcp.is_empty() && config.exports.iter().any(|one| one.subsystem == **nqn)
+        };
+        if let Some(nqn) = self.nvme.keys().find(|nqn| !is_served(nqn)) {
+            return Err(ServeError::HostsOfNothing(nqn.clone(), Protocol::NvmeTcp));
+        }
         for (targets, protocol, portals) in by_target {
             let is_served = |target: &&String| {
                 !portals.is_empty() && config.exports.iter().any(|one| one.target == **target)

@@ -5,6 +5,7 @@
 //! notices about sessions of other cores; the connections of one target spread over all of them.
 #![forbid(unsafe_code)]
 
+mod change;
 mod config;
 mod connection;
 mod connections;
@@ -18,11 +19,14 @@ mod mailbox;
 #[cfg(test)]
 mod mailbox_test;
 mod memory;
+mod orders;
+mod places;
 mod portal;
 mod protocol;
 mod server;
 mod shared;
 mod sync;
+mod table;
 mod thread;
 mod units;
 
@@ -30,10 +34,11 @@ pub use crate::config::{Export, Limits, ServeConfig};
 pub use crate::counts::{OpCounts, VolumeCounts};
 pub use crate::host_lists::{HostLists, Network};
 pub use crate::log::Log;
+pub use crate::orders::{ConnectionInfo, Departure, Whom};
 pub use crate::portal::Portal;
 pub use crate::protocol::{Protocol, Protocols};
 pub use crate::server::{ServeError, Server};
-pub use crate::shared::Shared;
+pub use crate::shared::{Shared, VolumeInfo};
 pub use crate::units::LaneSource;
 pub use proto::DiskId;
 pub use proto::iscsi::Chap;

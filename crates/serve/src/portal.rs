@@ -1,5 +1,7 @@
 //! One core of a server: its listeners, connections and units, and the loop over them.
 
+mod ordered;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
@@ -18,6 +20,7 @@ use crate::memory;
 use crate::protocol::Protocol;
 use crate::shared::Shared;
 use crate::units::{LaneSource, Units};
+use ordered::Leaving;
 
 /// Connections that wait for a buffer retry this often: memory returned by another core is no event
 /// here.
@@ -51,6 +54,9 @@ pub struct Portal<R: Reactor> {
     deadlines: DeadlineTimer,
     /// Whether there is memory to return.
     has_spare: bool,
+    /// Volumes that are being removed, and when that was last looked at.
+    leaving: Vec<Leaving>,
+    looked: Nanos,
     /// Time limit for peers to log out, once the server stops.
     end: Option<Nanos>,
 }
@@ -64,8 +70,8 @@ impl<R: Reactor> Portal<R> {
         listeners: Vec<(R::Listener, Protocol)>,
         source: Box<dyn LaneSource<R>>,
     ) -> Portal<R> {
-        let units = Units::new(shared.units.len(), source);
-        let faults = Faults::new(shared.units.iter().cloned());
+        let places = shared.protocols.places().count;
+        let (units, faults) = (Units::new(places, source), Faults::new(places));
         let tally = shared.cells(index).map(|cells| Tally::new(Arc::clone(cells)));
         let deadlines = DeadlineTimer::new(core.now());
         Portal {
@@ -85,6 +91,8 @@ impl<R: Reactor> Portal<R> {
             news: Vec::with_capacity(1024),
             deadlines,
             has_spare: false,
+            leaving: Vec::new(),
+            looked: Nanos(0),
             end: None,
         }
     }
@@ -111,7 +119,13 @@ impl<R: Reactor> Portal<R> {
         }
         let deadline = self.has_deadlines().then_some(self.deadlines.due());
         let retry = (!self.starving.is_empty()).then_some(self.retry_at);
-        self.units.wake().into_iter().chain(deadline).chain(retry).min()
+        self.units
+            .wake()
+            .into_iter()
+            .chain(deadline)
+            .chain(retry)
+            .chain(self.look_at_leaving())
+            .min()
     }
 
     /// Waits for events up to `until`, and serves connections in order of arrival, until
@@ -131,8 +145,10 @@ impl<R: Reactor> Portal<R> {
             }
         }
         let now = self.core.now();
-        for notice in self.shared.mailboxes[self.index].take() {
-            self.tell(&notice, None, now);
+        let mail = self.shared.mailboxes[self.index].take();
+        mail.notices.iter().for_each(|notice| self.tell(notice, None, now));
+        if !mail.orders.is_empty() {
+            self.carry_out(mail.orders, now);
         }
         if !self.starving.is_empty() {
             self.retry_starving(now);
@@ -149,6 +165,9 @@ impl<R: Reactor> Portal<R> {
         }
         self.units.poll_idle(now);
         self.flush(now);
+        if !self.leaving.is_empty() {
+            self.see_off(now);
+        }
         if self.deadlines.begin(now, has_deadlines) {
             self.check_deadlines(now);
         }
@@ -244,7 +263,14 @@ impl<R: Reactor> Portal<R> {
         }
         end.begin(&mut out);
         let speaks_first = !out.is_empty();
-        let slot = self.connections.insert(Connection::new(socket, end, out, number, peer, seat));
+        let slot = self.connections.insert(Connection::new(
+            socket,
+            (end, protocol),
+            out,
+            number,
+            peer,
+            seat,
+        ));
         if speaks_first {
             self.unflushed.push(slot);
             self.flush(now);
@@ -374,7 +400,8 @@ impl<R: Reactor> Portal<R> {
     fn complete(&mut self, unit: usize, now: Nanos) {
         // Losses are noted before flushes that failed with the lane are answered: the answers
         // report them.
-        self.units.broken.drain(..).for_each(|unit| self.shared.protocols.lose(unit));
+        let places = self.shared.protocols.places();
+        self.units.broken.drain(..).for_each(|unit| places.lose(unit));
         let mut done = std::mem::take(&mut self.units.done);
         let mut last = usize::MAX;
         for mut done in done.drain(..) {
@@ -406,7 +433,9 @@ impl<R: Reactor> Portal<R> {
     #[cold]
     fn log_troubles(&mut self, now: Nanos) {
         for (unit, why) in std::mem::take(&mut self.units.troubles) {
-            self.shared.log.say(now, &format!("volume {}: {why}", self.shared.units[unit]));
+            self.shared
+                .log
+                .say(now, &format!("volume {}: {why}", self.shared.protocols.places().name(unit)));
         }
     }
 
@@ -415,7 +444,8 @@ impl<R: Reactor> Portal<R> {
     fn note_fault(&mut self, unit: usize, done: &Done, now: Nanos) {
         let Err(fault) = done.result else { return };
         let words = || self.units.words_of(unit, done.cause);
-        self.faults.note(now, &self.shared.log, unit, (fault, done.cause), words);
+        let name = || self.shared.protocols.places().name(unit);
+        self.faults.note(now, &self.shared.log, (unit, name), (fault, done.cause), words);
     }
 
     /// Polls the units with I/Os in flight, each once.
@@ -506,7 +536,8 @@ impl<R: Reactor> Portal<R> {
 
     /// Checks every deadline, and re-arms listeners after a failed accept.
     fn check_deadlines(&mut self, now: Nanos) {
-        self.faults.tell(now, &self.shared.log);
+        let places = self.shared.protocols.places();
+        self.faults.tell(now, &self.shared.log, |unit| places.name(unit));
         self.give_memory_back(now);
         self.is_deaf = false;
         for (listener, _) in &self.listeners {

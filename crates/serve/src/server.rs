@@ -12,7 +12,6 @@ use proto::nbd::NbdExportsError;
 use proto::nvme::{NqnError, SubsystemsError};
 
 use crate::config::ServeConfig;
-use crate::counts::VolumeCounts;
 use crate::log::Log;
 use crate::protocol::{Protocol, Protocols};
 use crate::shared::Shared;
@@ -20,7 +19,7 @@ use crate::thread::{self, Listeners, Thread};
 
 /// A running server, stopped on drop.
 pub struct Server {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     iscsi: Vec<SocketAddr>,
     nvme_tcp: Vec<SocketAddr>,
     nbd: Vec<SocketAddr>,
@@ -57,6 +56,12 @@ pub enum ServeError {
     /// A LUN was given twice.
     #[error("LUN {1} of target '{0}' is used twice")]
     DoubleLun(String, u8),
+    /// All places for volumes are taken.
+    #[error("no place is left for another volume: remove one first")]
+    Full,
+    /// A volume to remove is not served.
+    #[error("no volume is called '{0}'")]
+    NoSuchVolume(String),
     /// The memory budget is too small for its cores.
     #[error(
         "{bytes} of memory are too little for the number of cores: minimum {least}",
@@ -129,12 +134,6 @@ impl Server {
     pub fn memory_bytes(&self) -> [u64; 2] {
         let budget = self.shared.budget();
         [budget.held_bytes(), budget.limit_bytes()]
-    }
-
-    /// Counters of each volume since the start, in the order of the exports; empty without
-    /// [`ServeConfig::counts`].
-    pub fn counts(&self) -> Vec<VolumeCounts> {
-        self.shared.counts()
     }
 
     /// Thread ids of the cores, to read their CPU time.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use block::Budget;
-use volume::Volume;
+use proto::UnitId;
 
 use crate::config::{Export, Limits, ServeConfig};
 use crate::counts::{Cells, VolumeCounts};
@@ -12,6 +12,8 @@ use crate::hosts::Hosts;
 use crate::log::Log;
 use crate::mailbox::Mailbox;
 use crate::memory;
+use crate::orders::Order;
+use crate::places::Place;
 use crate::protocol::Protocols;
 use crate::server::ServeError;
 
@@ -19,21 +21,28 @@ use crate::server::ServeError;
 /// watched core, which no other core writes.
 pub struct Shared {
     pub(crate) protocols: Protocols,
-    pub(crate) volumes: Vec<Arc<dyn Volume>>,
-    /// By unit: its name in the log.
-    pub(crate) units: Vec<String>,
     pub(crate) limits: Limits,
     pub(crate) log: Log,
     /// One per core, in the order of the configuration.
-    pub(crate) mailboxes: Vec<Mailbox>,
+    pub(crate) mailboxes: Vec<Mailbox<Order>>,
     /// Memory for connections, and their limits by host.
     pub(crate) budget: Budget,
     pub(crate) hosts: Arc<Hosts>,
     /// Counters of each core; none if nobody watches.
     cells: Vec<Arc<Cells>>,
     next_connection: AtomicU32,
+    /// Held during a change of volumes or lists.
+    pub(crate) changing: Mutex<()>,
     stop: AtomicBool,
     failure: Mutex<Failure>,
+}
+
+/// A volume of a server.
+pub struct VolumeInfo {
+    /// Its names and itself.
+    pub export: Export,
+    /// Counters since it was added; `None` without [`ServeConfig::counts`].
+    pub counts: Option<VolumeCounts>,
 }
 
 /// Receives the reason why a server cannot continue.
@@ -54,22 +63,20 @@ impl Shared {
     /// The memory budget is too small.
     pub fn new(protocols: Protocols, config: &ServeConfig, log: Log) -> Result<Shared, ServeError> {
         let budget = memory::budget(&config.limits, config.cores.len())?;
-        let exports = || config.exports.iter();
-        let name = |export: &Export| format!("{}/{}", export.target, export.lun);
+        let units = protocols.places().count;
         Ok(Shared {
             protocols,
-            volumes: exports().map(|export| Arc::clone(&export.volume)).collect(),
-            units: exports().map(name).collect(),
             limits: config.limits,
             log,
             mailboxes: config.cores.iter().map(|_| Mailbox::default()).collect(),
             budget,
             hosts: Hosts::new(config.limits.connections),
             cells: match config.counts {
-                true => config.cores.iter().map(|_| Cells::new(config.exports.len())).collect(),
+                true => config.cores.iter().map(|_| Cells::new(units)).collect(),
                 false => Vec::new(),
             },
             next_connection: AtomicU32::new(1),
+            changing: Mutex::default(),
             stop: AtomicBool::new(false),
             failure: Mutex::default(),
         })
@@ -95,16 +102,21 @@ impl Shared {
         self.cells.get(core)
     }
 
-    /// Counters of each volume over all cores, in the order of the configuration; empty if nobody
-    /// watches.
-    pub fn counts(&self) -> Vec<VolumeCounts> {
-        let of = |volume| {
-            let mut sum = VolumeCounts::default();
-            self.cells.iter().for_each(|cells| cells.add_to(volume, &mut sum));
-            sum
+    /// The volumes that hosts may choose, in the order of their places.
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        let info = |place: Place| VolumeInfo {
+            counts: (!self.cells.is_empty())
+                .then(|| self.counts_of(place.unit).since(&place.before)),
+            export: place.export,
         };
-        let volumes = if self.cells.is_empty() { 0 } else { self.volumes.len() };
-        (0..volumes).map(of).collect()
+        self.protocols.places().offered().into_iter().map(info).collect()
+    }
+
+    /// Counters of a place over all cores.
+    pub(crate) fn counts_of(&self, unit: UnitId) -> VolumeCounts {
+        let mut sum = VolumeCounts::default();
+        self.cells.iter().for_each(|cells| cells.add_to(unit.0 as usize, &mut sum));
+        sum
     }
 
     /// A unique number for a connection.

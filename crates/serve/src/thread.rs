@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
-use block::{Nanos, Pool};
+use block::{Lane, Nanos, Pool};
 use os::{Companion, Core, Job, Listener, SharedThread, Turned, Waker};
+use volume::Gate;
 
 use crate::portal::Portal;
 use crate::protocol::Protocol;
 use crate::server::ServeError;
 use crate::shared::Shared;
+use crate::units::LaneSource;
 
 /// Bytes of a turn, about one millisecond of work: the next turn checks for new events before it
 /// continues with the rest.
@@ -32,6 +34,21 @@ pub(crate) struct Thread {
     pub(crate) shared: SharedThread,
     pub(crate) waker: Waker,
     pub(crate) handle: Option<JoinHandle<()>>,
+}
+
+/// Opens lanes to the volumes of a server.
+struct Lanes(Arc<Shared>);
+
+impl LaneSource<Core> for Lanes {
+    fn begin(&self, unit: usize, core: &Core) -> Result<Box<dyn Lane>, String> {
+        let volume = self.0.protocols.places().volume(unit);
+        let volume = volume.ok_or_else(|| "it was removed".to_owned())?;
+        volume.begin_lane(core).map_err(|error| error.to_string())
+    }
+
+    fn gate(&self, unit: usize) -> Option<Arc<dyn Gate>> {
+        self.0.protocols.places().volume(unit)?.gate()
+    }
 }
 
 /// Starts the thread of core number `index` on `cpu`; it may sleep on the CPUs of `idle`.
@@ -56,7 +73,7 @@ pub(crate) fn start(
                 .into_iter()
                 .map(|(listener, protocol)| Ok((Listener::new(&core, listener)?, protocol)))
                 .collect::<io::Result<Vec<_>>>()?;
-            let source = Box::new(shared.volumes.clone());
+            let source = Box::new(Lanes(Arc::clone(&shared)));
             Ok((Portal::new(core, index, Arc::clone(&shared), listeners, source), waker))
         };
         match set_up() {

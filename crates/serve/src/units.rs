@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{Cause, Done, Fault, Io, Lane, Nanos, Plant, idle_look, planted};
+use block::{Cause, Done, Fault, Io, Lane, Nanos, Op, Plant, Tag, idle_look, planted};
 use proto::UnitId;
-use volume::{Gate, Volume};
+use volume::Gate;
 
 /// Time limit to open a lane.
 const OPENING: Nanos = Nanos::from_secs(20);
@@ -19,6 +19,8 @@ const OPENING: Nanos = Nanos::from_secs(20);
 /// further failure doubles the time.
 const FIRST_PAUSE: Nanos = Nanos::from_millis(250);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(8);
+/// Time limit of the last flush of a lane: longer than remote volumes wait for an answer.
+const CLOSING: Nanos = Nanos::from_secs(60);
 /// After an event while others are busy, units without I/Os are polled within this time.
 const LOOK: Nanos = Nanos::from_secs(1);
 
@@ -36,16 +38,6 @@ pub trait LaneSource<R> {
     /// do.
     fn gate(&self, _unit: usize) -> Option<Arc<dyn Gate>> {
         None
-    }
-}
-
-impl LaneSource<os::Core> for Vec<Arc<dyn Volume>> {
-    fn begin(&self, unit: usize, core: &os::Core) -> Result<Box<dyn Lane>, String> {
-        self[unit].begin_lane(core).map_err(|error| error.to_string())
-    }
-
-    fn gate(&self, unit: usize) -> Option<Arc<dyn Gate>> {
-        self[unit].gate()
     }
 }
 
@@ -90,6 +82,8 @@ enum Way {
     /// The lane is opening; the time limit.
     Opening(Box<dyn Lane>, Nanos),
     Open(Box<dyn Lane>),
+    /// The last flush is in flight; the time limit.
+    Closing(Box<dyn Lane>, Nanos),
     /// Failed; the time of the next attempt.
     Failed(Nanos),
 }
@@ -108,6 +102,47 @@ impl<R> Units<R> {
             troubles: Vec::new(),
             broken: Vec::new(),
         }
+    }
+
+    /// Prepares a unit for another volume.
+    pub(crate) fn renew(&mut self, index: usize) {
+        self.gates.retain(|(unit, _)| unit.0 as usize != index);
+        let gate = self.source.gate(index);
+        self.gates.extend(gate.map(|gate| (UnitId(index as u32), gate)));
+    }
+
+    /// Flushes a unit that no connection uses, and closes its lane. Returns whether the flush
+    /// succeeded, once it has ended.
+    pub(crate) fn close(&mut self, index: usize, now: Nanos) -> Option<bool> {
+        let unit = &mut self.units[index];
+        if unit.in_flight > 0 {
+            return None;
+        }
+        let is_flushed = match &mut unit.way {
+            Way::Open(lane) => {
+                let (tag, op, fua) = (Tag(0), Op::Flush, false);
+                let flush = Io { tag, op, fua, len: 0, offset: 0, buf: None };
+                lane.submit(now, &mut VecDeque::from([flush]));
+                if let Way::Open(lane) = std::mem::take(&mut unit.way) {
+                    unit.way = Way::Closing(lane, now + CLOSING);
+                }
+                return None;
+            }
+            Way::Closing(lane, give_up) => {
+                let mut done = Vec::new();
+                lane.poll(now, &mut done);
+                lane.submit(now, &mut VecDeque::new());
+                match done.pop() {
+                    Some(done) => done.result.is_ok(),
+                    None if now < *give_up => return None,
+                    None => false,
+                }
+            }
+            Way::Closed | Way::Opening(..) | Way::Failed(_) => true,
+        };
+        self.gates.retain(|(unit, _)| unit.0 as usize != index);
+        self.units[index] = Unit { pause: FIRST_PAUSE, ..Unit::default() };
+        Some(is_flushed)
     }
 
     /// Units whose write data must not be solicited now; `None` if no unit is gated.
@@ -249,7 +284,7 @@ impl<R> Units<R> {
                 Ok(lane) => unit.way = Way::Opening(lane, now + OPENING),
                 Err(why) => return self.fail(index, now, &why),
             },
-            Way::Opening(..) | Way::Open(_) => {}
+            Way::Opening(..) | Way::Open(_) | Way::Closing(..) => {}
         }
         let Way::Opening(lane, give_up) = &mut unit.way else { return };
         // Nothing has completed yet; the poll sends the login with an empty queue.
@@ -305,7 +340,7 @@ impl<R> Units<R> {
     pub(crate) fn words_of(&self, unit: usize, cause: Cause) -> Option<String> {
         match &self.units[unit].way {
             Way::Open(lane) => lane.words_of(cause),
-            Way::Closed | Way::Opening(..) | Way::Failed(_) => None,
+            Way::Closed | Way::Opening(..) | Way::Closing(..) | Way::Failed(_) => None,
         }
     }
 }
@@ -314,7 +349,9 @@ impl Way {
     fn wake(&self) -> Option<Nanos> {
         match self {
             Way::Closed | Way::Failed(_) => None,
-            Way::Opening(lane, give_up) => lane.wake().into_iter().chain([*give_up]).min(),
+            Way::Opening(lane, give_up) | Way::Closing(lane, give_up) => {
+                lane.wake().into_iter().chain([*give_up]).min()
+            }
             Way::Open(lane) => lane.wake(),
         }
     }

@@ -62,6 +62,7 @@ fn server() -> Server {
     };
     let config = ServeConfig {
         counts: false,
+        spare: 0,
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
         nvme_tcp: Vec::new(),
         nbd: Vec::new(),

@@ -67,10 +67,10 @@ fn reset(unit: u32) -> Notice {
 
 /// Body of a core: looks, and waits if there was nothing, until it has `count` notices. On a lost
 /// wake-up it waits for ever, which loom reports.
-fn take_all(mailbox: &Mailbox, waker: &Waker, count: usize) -> Vec<Notice> {
+fn take_all(mailbox: &Mailbox<()>, waker: &Waker, count: usize) -> Vec<Notice> {
     let mut taken = Vec::new();
     while taken.len() < count {
-        let mut some = mailbox.take();
+        let mut some = mailbox.take().notices;
         if some.is_empty() {
             waker.wait();
         }
@@ -103,7 +103,7 @@ fn no_notice_is_lost_or_left_lying() {
         let place = |unit| taken.iter().position(|notice| *notice == reset(unit));
         assert!(taken.len() == 3 && place(3).is_some(), "{taken:?}");
         assert!(place(1).is_some() && place(1) < place(2), "{taken:?}");
-        assert!(mailbox.take().is_empty());
+        assert!(mailbox.take().notices.is_empty());
     });
 }
 

@@ -44,6 +44,9 @@ pub(crate) struct Disk {
     pub(crate) begun: Vec<(usize, Nanos, bool)>,
     /// I/Os in flight.
     pub(crate) in_flight: usize,
+    /// Writes that were acknowledged, and those that a flush has made durable.
+    acknowledged: u64,
+    durable: u64,
     /// Open lanes, and the time at which each last sent data that a poll had queued: answers to
     /// pings, for instance.
     pub(crate) answered: BTreeMap<u64, Nanos>,
@@ -68,10 +71,17 @@ impl Disk {
             broken: Nanos(0),
             begun: Vec::new(),
             in_flight: 0,
+            acknowledged: 0,
+            durable: 0,
             answered: BTreeMap::new(),
             lanes: 0,
             rng,
         }))
+    }
+
+    /// Whether a lane is open, or acknowledged writes are not durable: not after a removal.
+    pub(crate) fn is_left_open(&self) -> bool {
+        !self.answered.is_empty() || self.durable < self.acknowledged
     }
 
     /// Executes an I/O.
@@ -112,11 +122,20 @@ struct SimLane {
 
 impl SimLane {
     fn answer(&mut self, at: usize, result: Result<(), Fault>, done: &mut Vec<Done>) {
-        let Some((_, Io { tag, op, buf, .. })) = self.flying.remove(at) else { return };
+        let Some((_, Io { tag, op, buf, fua, offset, .. })) = self.flying.remove(at) else {
+            return;
+        };
         let mut disk = self.disk.borrow_mut();
         disk.in_flight -= 1;
-        if op == Op::Flush && result.is_err() {
-            disk.losses.set(disk.losses.get() + 1);
+        match op {
+            Op::Flush => {
+                // Failed writes were reported as lost.
+                disk.durable = disk.durable.max(offset);
+                let losses = u64::from(result.is_err());
+                disk.losses.set(disk.losses.get() + losses);
+            }
+            Op::Write | Op::WriteZeroes if result.is_ok() && !fua => disk.acknowledged += 1,
+            Op::Read | Op::Write | Op::WriteZeroes | Op::Trim => {}
         }
         done.push(Done { tag, result, cause: Cause::NONE, buf });
     }
@@ -152,8 +171,12 @@ impl Lane for SimLane {
         }
         let asks = disk.latency.0;
         self.flying.extend(self.queued.drain(..).map(|io| (now + asks, io)));
-        for io in ios.drain(..) {
+        for mut io in ios.drain(..) {
             assert!(self.is_open, "an I/O for a lane that is not open");
+            if io.op == Op::Flush {
+                // Until it is answered: how many writes it covers.
+                io.offset = disk.acknowledged;
+            }
             let (least, most) = disk.latency;
             let mut span = least + Nanos(disk.rng.below(most.0 - least.0 + 1));
             let (one_of, longer, until) = disk.late;
@@ -237,6 +260,8 @@ impl Lane for SimLane {
 #[derive(Clone)]
 pub(crate) struct Disks {
     pub(crate) disks: Vec<SharedDisk>,
+    /// The disk of each unit.
+    pub(crate) units: Rc<RefCell<Vec<usize>>>,
     pub(crate) geometry: Geometry,
     /// Time until which each core that blocks in its loop is stalled.
     pub(crate) stands: Rc<RefCell<Vec<Nanos>>>,
@@ -247,7 +272,7 @@ impl LaneSource<SimCore> for Disks {
     fn begin(&self, unit: usize, core: &SimCore) -> Result<Box<dyn Lane>, String> {
         use os::Reactor;
         let now = core.now();
-        let disk = &self.disks[unit];
+        let disk = &self.disks[self.units.borrow()[unit]];
         let (opening, refused) = (disk.borrow().opening, now < disk.borrow().refuses);
         disk.borrow_mut().begun.push((self.core, now, refused));
         let waits = planted(Plant::OpenInLoop);

@@ -71,11 +71,13 @@ pub enum Fault {
     Leave,
     /// The server is killed, and restarted after a while.
     Crash,
+    /// The operator removes volumes, and adds them again after a while.
+    Operator,
 }
 
 impl Fault {
     /// All faults with their names.
-    pub const ALL: [(Fault, &str); 15] = [
+    pub const ALL: [(Fault, &str); 16] = [
         (Fault::Reset, "reset"),
         (Fault::Vanish, "vanish"),
         (Fault::Stop, "stop"),
@@ -91,7 +93,10 @@ impl Fault {
         (Fault::Busy, "busy"),
         (Fault::Leave, "leave"),
         (Fault::Crash, "crash"),
+        (Fault::Operator, "operator"),
     ];
+    /// Number of the first of them that are drawn together.
+    const DRAWN: u64 = 15;
 }
 
 impl Plan {
@@ -107,10 +112,14 @@ impl Plan {
         };
         let digests = rng.below(4) == 0;
         let kinds = rng.below(5);
-        let mut faults: Vec<Fault> = (0..kinds).map(|_| pick(&mut rng, Fault::ALL).0).collect();
+        let mut faults: Vec<Fault> =
+            (0..kinds).map(|_| Fault::ALL[rng.below(Fault::DRAWN) as usize].0).collect();
         // Late writes matter to clients that reconnect.
         if faults.contains(&Fault::Late) {
             faults.push(pick(&mut rng, [Fault::Reset, Fault::Vanish, Fault::Kill]));
+        }
+        if Rng::new(seed, 9).below(8) == 0 {
+            faults.push(Fault::Operator);
         }
         Plan { seed, digests, faults, ..plan }.made_valid()
     }

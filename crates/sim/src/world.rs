@@ -4,6 +4,7 @@ mod agenda;
 mod checks;
 mod crash;
 mod events;
+mod operator;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -18,6 +19,7 @@ use serve::{
 
 use self::agenda::Agenda;
 use self::events::Due;
+use self::operator::Removal;
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
 use crate::disk::{BLOCK, Disk, Disks, SharedDisk, volume};
@@ -130,6 +132,10 @@ pub struct World {
     free_at: Rc<RefCell<Vec<Nanos>>>,
     woken: Vec<Arc<AtomicBool>>,
     disks: Vec<SharedDisk>,
+    /// The disk of each unit.
+    units: Rc<RefCell<Vec<usize>>>,
+    /// Disks that are being removed, and for how long they stay away.
+    leaving: Vec<Removal>,
     clients: Vec<Client>,
     raws: Vec<Raw>,
     /// When clients and cores have something to do.
@@ -179,6 +185,8 @@ impl World {
             say,
             free_at,
             woken: Vec::new(),
+            units: Rc::new(RefCell::new((0..disks.len()).collect())),
+            leaving: Vec::new(),
             disks,
             clients: Vec::new(),
             raws: Vec::new(),
@@ -210,6 +218,7 @@ impl World {
         self.shared.wakes(index, move || wake.store(true, Ordering::Relaxed));
         let disks = Disks {
             disks: self.disks.clone(),
+            units: Rc::clone(&self.units),
             geometry,
             stands: Rc::clone(&self.free_at),
             core: index,
@@ -296,8 +305,8 @@ impl World {
         // A pause may have ended much later.
         self.set_pace(Nanos::from_millis(200), 1);
         let mut quiet = self.now();
-        while let Some(due) = self.events.last().copied() {
-            quiet = quiet.max(due.at + Nanos(1));
+        while let Some(due) = self.next_event() {
+            quiet = quiet.max(due + Nanos(1));
             self.run_until(quiet)?;
         }
         self.settle()?;
@@ -483,6 +492,7 @@ impl World {
         for core in 0..self.portals.len() {
             busy |= self.turn(core)?;
         }
+        busy |= self.end_removals()?;
         self.check_memory()?;
         let violation = self.dialer.machine.borrow_mut().violations.drain(..).next();
         violation.map_or(Ok(busy), Err)
@@ -561,17 +571,24 @@ fn shared(
     Arc::new(Shared::new(protocols, &config, Log::new(say)).expect("there is memory enough"))
 }
 
+/// A disk as the server serves it.
+fn export(disk: usize, geometry: Geometry, memory: Option<Memory>) -> Export {
+    Export {
+        target: format!("iqn.{}", target_name(disk)),
+        subsystem: format!("nqn.{}", target_name(disk)),
+        lun: 1,
+        volume: volume(geometry, memory),
+        disk: DiskId::new([disk as u8; 16]),
+    }
+}
+
 /// The server's settings.
 fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
-    let exports = memories.iter().enumerate().map(|(unit, memory)| Export {
-        target: format!("iqn.{}", target_name(unit)),
-        subsystem: format!("nqn.{}", target_name(unit)),
-        lun: 1,
-        volume: volume(geometry, memory.clone()),
-        disk: DiskId::new([unit as u8; 16]),
-    });
+    let memories = memories.iter().enumerate();
+    let exports = memories.map(|(disk, memory)| export(disk, geometry, memory.clone()));
     ServeConfig {
         counts: false,
+        spare: 0,
         iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 3260))],
         nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
         nbd: Vec::new(),

@@ -1,19 +1,21 @@
 //! The targets of a portal and their logical units.
 
+use std::sync::Arc;
+
 use crate::scsi::{Unit, decode_lun};
 
 use super::chap::Chap;
 use super::name::{NameError, check_name};
 
 /// All targets of a portal, with valid, distinct names. Shared by its connections.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Directory {
-    targets: Vec<TargetEntry>,
+    targets: Vec<Arc<TargetEntry>>,
     discovery_chap: Option<Chap>,
 }
 
 /// One target.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TargetEntry {
     /// iSCSI name.
     pub name: String,
@@ -59,7 +61,15 @@ impl Directory {
             return Err(DirectoryError::Duplicate(twice[0].to_owned()));
         }
         targets.iter().try_for_each(check)?;
+        let targets = targets.into_iter().map(Arc::new).collect();
         Ok(Directory { targets, discovery_chap: None })
+    }
+
+    /// A directory of the targets that fit, with the same secrets.
+    #[must_use]
+    pub fn only(&self, fits: impl Fn(&TargetEntry) -> bool) -> Directory {
+        let targets = self.targets.iter().filter(|target| fits(target)).cloned().collect();
+        Directory { targets, discovery_chap: self.discovery_chap.clone() }
     }
 
     /// Demands CHAP of discovery sessions, too.
@@ -75,20 +85,22 @@ impl Directory {
     }
 
     /// The targets.
-    pub fn targets(&self) -> &[TargetEntry] {
+    pub fn targets(&self) -> &[Arc<TargetEntry>] {
         &self.targets
-    }
-
-    /// The logical unit of a target with this LUN field.
-    #[inline(always)]
-    pub(super) fn unit(&self, target: usize, lun: [u8; 8]) -> Option<&Unit> {
-        self.targets.get(target)?.units.get(usize::from(decode_lun(lun)?))?.as_ref()
     }
 
     /// Index of the target with this name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         //= RFC 7143 §4.2.7.1: names are compared without regard to case.
         self.targets.iter().position(|target| target.name.eq_ignore_ascii_case(name))
+    }
+}
+
+impl TargetEntry {
+    /// The logical unit with this LUN field.
+    #[inline(always)]
+    pub(super) fn unit(&self, lun: [u8; 8]) -> Option<&Unit> {
+        self.units.get(usize::from(decode_lun(lun)?))?.as_ref()
     }
 }
 

@@ -35,7 +35,7 @@ pub struct NbdExport {
 /// All exports of a server, shared by its connections and immutable.
 #[derive(Clone, Debug, Default)]
 pub struct NbdExports {
-    list: Vec<NbdExport>,
+    list: Vec<Arc<NbdExport>>,
 }
 
 /// Invalid exports.
@@ -65,30 +65,46 @@ impl NbdExports {
                 return Err(NbdExportsError::Duplicate(export.name.clone()));
             }
         }
-        Ok(NbdExports { list })
+        Ok(NbdExports { list: list.into_iter().map(Arc::new).collect() })
+    }
+
+    /// The exports that fit.
+    #[must_use]
+    pub fn only(&self, fits: impl Fn(&NbdExport) -> bool) -> NbdExports {
+        NbdExports { list: self.list.iter().filter(|export| fits(export)).cloned().collect() }
     }
 
     /// All exports.
-    pub fn list(&self) -> &[NbdExport] {
+    pub fn list(&self) -> &[Arc<NbdExport>] {
         &self.list
     }
 
-    /// Index of the export with this name.
+    /// The export with this name.
     //= NBD §Option types: the empty name is the default export, if there is only one.
-    pub fn find(&self, name: &[u8]) -> Option<usize> {
-        if name.is_empty() && self.list.len() == 1 {
-            return Some(0);
+    pub fn find(&self, name: &[u8]) -> Option<&Arc<NbdExport>> {
+        if name.is_empty() {
+            return self.list.first().filter(|_| self.list.len() == 1);
         }
-        let by_name = self.list.iter().position(|export| export.name.as_bytes() == name);
-        let by_alias = || {
-            let named = |export: &NbdExport| export.alias.as_bytes() == name && !name.is_empty();
-            self.list.iter().position(named)
-        };
-        by_name.or_else(by_alias)
+        let by_name = self.list.iter().find(|export| export.name.as_bytes() == name);
+        by_name.or_else(|| self.list.iter().find(|export| export.alias.as_bytes() == name))
     }
 }
 
 impl NbdExport {
+    /// No export, for a client before its choice.
+    pub(super) fn none() -> NbdExport {
+        NbdExport {
+            name: String::new(),
+            alias: String::new(),
+            description: String::new(),
+            id: UnitId(u32::MAX),
+            geometry: Geometry::new(0, 512),
+            memory: None,
+            instance: None,
+            extents: None,
+        }
+    }
+
     /// Transmission flags.
     pub(super) fn flags(&self) -> u16 {
         //= NBD §Transmission flags: MULTI_CONN promises that a flush on one connection covers the

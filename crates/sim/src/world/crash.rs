@@ -8,6 +8,7 @@ impl World {
     pub(super) fn crash(&mut self) -> Result<(), String> {
         self.check_attempts()?;
         self.dialer.listeners.clear();
+        self.leaving.clear();
         self.portals.clear();
         self.clients.iter_mut().for_each(Client::server_was_killed);
         self.pools.clear();
@@ -34,6 +35,7 @@ impl World {
     /// Starts a server with the same settings and disks.
     pub(super) fn start(&mut self) -> Result<(), String> {
         self.started += 1;
+        *self.units.borrow_mut() = (0..self.disks.len()).collect();
         let instance = self.plan.seed << 8 | self.started;
         self.shared = shared(&self.plan, self.geometry, &self.disks, instance, self.say);
         (0..self.plan.cores as usize).for_each(|core| self.add_core(core));

@@ -35,6 +35,8 @@ enum Event {
     Leave(Nanos),
     Crash(Nanos),
     Restart,
+    Remove(usize, Nanos),
+    Return(usize),
 }
 
 impl World {
@@ -67,6 +69,9 @@ impl World {
                     Fault::Pause => Event::Pause(span(rng, 30_000)),
                     Fault::Leave => Event::Leave(span(rng, 3000)),
                     Fault::Crash => Event::Crash(span(rng, 3000)),
+                    Fault::Operator => {
+                        Event::Remove(rng.below(self.disks.len() as u64) as usize, span(rng, 3000))
+                    }
                 };
                 let asks = matches!(fault, Fault::Refuse | Fault::SlowOpen);
                 let waits = if asks || rng.below(4) == 0 { 0 } else { WAIT.1 };
@@ -116,6 +121,12 @@ impl World {
         }
     }
 
+    /// A disk comes back after a while.
+    pub(super) fn will_return(&mut self, disk: usize, span: Nanos) {
+        let at = self.now() + span;
+        self.will_happen(Due { at, event: Event::Return(disk), waits: 0 });
+    }
+
     fn will_happen(&mut self, due: Due) {
         let place = self.events.partition_point(|other| other.at > due.at);
         self.events.insert(place, due);
@@ -143,6 +154,8 @@ impl World {
                 return self.crash();
             }
             Event::Restart => return self.start(),
+            Event::Remove(disk, span) => return self.remove(disk, span),
+            Event::Return(disk) => return self.bring_back(disk),
             _ => {}
         }
         let now = self.now();
@@ -189,7 +202,7 @@ impl World {
             Event::NoFiles(core, span) => {
                 dialer.machine.borrow_mut().cores[core].out_of_files = now + span;
             }
-            Event::Crash(_) | Event::Restart => {}
+            Event::Crash(_) | Event::Restart | Event::Remove(..) | Event::Return(_) => {}
             Event::Pause(span) => dialer.machine.borrow_mut().net.now = now + span,
             Event::Busy(core, span) => self.free_at.borrow_mut()[core] = now + span,
             Event::Leave(span) => {

@@ -64,7 +64,7 @@ impl IscsiTarget {
     fn other_completed(&mut self, slot: u16, result: Result<(), Fault>, out: &mut Outbox) {
         let task = &mut self.tasks[slot];
         let (aborted, flushes) = (task.state == TaskState::Aborted, task.flushes());
-        let unit = self.directory.unit(self.target, task.lun);
+        let unit = self.target.unit(task.lun);
         let instance = unit.and_then(|unit| unit.instance.as_ref()).filter(|_| flushes);
         if aborted {
             instance.into_iter().for_each(|instance| instance.note_flush(result));

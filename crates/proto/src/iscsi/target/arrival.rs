@@ -47,7 +47,10 @@ impl IscsiTarget {
             return self.complete_login(*held, out);
         }
         //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
-        let name = PeerName::Iscsi(self.initiator_name.to_ascii_lowercase(), self.target);
+        let name = PeerName::Iscsi(
+            self.initiator_name.to_ascii_lowercase(),
+            self.target.name.to_ascii_lowercase(),
+        );
         //= RFC 7143 §6.3.5: the session that has this one's names and ISID ends.
         self.presence = Some(self.peers.enter(name, self.isid, true));
         self.tell_of_arrival();
@@ -64,7 +67,7 @@ impl IscsiTarget {
             return;
         }
         let gone = self.presence.as_mut().and_then(|presence| presence.recall());
-        let units = self.entry().units.iter().flatten();
+        let units = self.target.units.iter().flatten();
         let losses = units.filter_map(|unit| unit.instance.as_ref()).map(|it| it.losses()).max();
         let gone = gone.map(|gone| (gone.losses, gone.told));
         let new = || (KnownLosses::up_to(losses.unwrap_or(0)), [0; 4]);
@@ -154,7 +157,7 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn left_over_came(&mut self, done: &Done) {
         if let Some(unit) = self.leftovers.came(slot_of(done.tag)) {
-            let mut units = self.entry().units.iter().flatten();
+            let mut units = self.target.units.iter().flatten();
             let instance = units.find(|other| other.id == unit).and_then(|it| it.instance.as_ref());
             instance.into_iter().for_each(|instance| instance.note_flush(done.result));
         }

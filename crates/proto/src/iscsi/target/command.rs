@@ -35,7 +35,7 @@ impl IscsiTarget {
         if !next || !told || is_immediate(header) {
             return self.slow_command(header, out);
         }
-        let Some(unit) = self.directory.unit(self.target, lun(header)) else {
+        let Some(unit) = self.target.unit(lun(header)) else {
             return self.slow_command(header, out);
         };
         self.expected = self.expected.wrapping_add(1);

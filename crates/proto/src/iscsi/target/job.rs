@@ -111,7 +111,7 @@ impl IscsiTarget {
 
     /// The LUNs of the target.
     fn luns(&self) -> Vec<u16> {
-        let units = self.entry().units.iter().enumerate();
+        let units = self.target.units.iter().enumerate();
         units.filter(|(_, unit)| unit.is_some()).map(|(lun, _)| lun as u16).collect()
     }
 

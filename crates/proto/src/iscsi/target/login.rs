@@ -3,12 +3,14 @@
 //! Requests are collected until a text is complete; its keys are then answered at once. Nothing is
 //! promised before the initiator and the target are known to be real.
 
+use std::sync::Arc;
+
 use block::{Nanos, Pool};
 
-use crate::{Ending, Outbox, Violation};
+use crate::{Ending, Offers, Outbox, Violation};
 
 use super::super::chap::{Keys, Verifier, Wrong};
-use super::super::directory::Directory;
+use super::super::directory::{Directory, TargetEntry};
 use super::super::name::NAME_MAX_BYTES;
 use super::super::negotiate::{Key, Values};
 use super::super::params::Params;
@@ -46,6 +48,8 @@ const TEXT_MAX_BYTES: usize = 64 << 10;
 /// A login in progress.
 #[derive(Debug)]
 pub(super) struct Login {
+    /// The targets when the parties became known.
+    directory: Arc<Directory>,
     /// Fields that are the same in all its requests, once the first was received.
     common: Option<Common>,
     stage: u8,
@@ -102,6 +106,7 @@ impl Login {
         wishes.set(Key::DefaultTime2Wait, 0);
         wishes.set(Key::DefaultTime2Retain, 0);
         Login {
+            directory: Arc::default(),
             common: None,
             stage: SECURITY,
             requests: 0,
@@ -122,6 +127,11 @@ impl Login {
         }
     }
 
+    /// The target, once it is known, of a normal session.
+    pub(super) fn target(&self) -> Option<&Arc<TargetEntry>> {
+        self.directory.targets().get(self.identified.filter(|_| !self.discovery)?)
+    }
+
     /// Whether it is that of a discovery session.
     pub(super) fn is_discovery(&self) -> bool {
         self.discovery
@@ -132,7 +142,7 @@ impl Login {
         &mut self,
         request: &LoginRequest,
         text: &[u8],
-        directory: &Directory,
+        offers: &Offers<Directory>,
     ) -> Result<Answer, u16> {
         self.check(request)?;
         self.requests += 1;
@@ -149,14 +159,13 @@ impl Login {
         let mut answer = Vec::new();
         self.read(&text, &mut answer)?;
         let first = self.identified.is_none();
-        self.identify(directory)?;
-        self.authenticate(directory, request.transit, &mut answer)?;
-        if first && !self.discovery {
+        self.identify(offers)?;
+        self.authenticate(request.transit, &mut answer)?;
+        if let Some(target) = self.target().filter(|_| first) {
             //= RFC 7143 §13.9: TargetPortalGroupTag goes with the first answer to a TargetName.
             put(&mut answer, "TargetPortalGroupTag", "1");
-            let alias = &directory.targets()[self.identified.unwrap_or(0)].alias;
-            if !alias.is_empty() {
-                put(&mut answer, "TargetAlias", alias);
+            if !target.alias.is_empty() {
+                put(&mut answer, "TargetAlias", &target.alias);
             }
         }
         if self.stage == OPERATIONAL && !self.declared {
@@ -285,16 +294,11 @@ impl Login {
     }
 
     /// Demands what the target or the portal demands, and answers AuthMethod.
-    fn authenticate(
-        &mut self,
-        directory: &Directory,
-        onward: bool,
-        answer: &mut Vec<u8>,
-    ) -> Result<(), u16> {
+    fn authenticate(&mut self, onward: bool, answer: &mut Vec<u8>) -> Result<(), u16> {
         let (methods, keys) = (self.methods.take(), std::mem::take(&mut self.chap));
-        let door = match self.identified {
-            Some(target) if !self.discovery => directory.targets()[target].chap.as_ref(),
-            _ => directory.discovery_chap(),
+        let door = match self.target() {
+            Some(target) => target.chap.clone(),
+            None => self.directory.discovery_chap().cloned(),
         };
         let Some(chap) = door else {
             //= RFC 7143 §12.1: an initiator that insists on another method is refused.
@@ -310,7 +314,7 @@ impl Login {
         if self.stage != SECURITY && !self.proven {
             return Err(status::AUTHENTICATION);
         }
-        let step = self.verifier.step(chap, methods.as_deref(), &keys, onward, answer);
+        let step = self.verifier.step(&chap, methods.as_deref(), &keys, onward, answer);
         step.map_err(|wrong| match wrong {
             Wrong::Proof => status::AUTHENTICATION,
             Wrong::Keys => status::INITIATOR_ERROR,
@@ -320,7 +324,7 @@ impl Login {
     }
 
     /// Determines initiator, target and session type, once the first text is complete.
-    fn identify(&mut self, directory: &Directory) -> Result<(), u16> {
+    fn identify(&mut self, offers: &Offers<Directory>) -> Result<(), u16> {
         if self.identified.is_some() {
             return Ok(());
         }
@@ -328,10 +332,11 @@ impl Login {
         if self.initiator_name.is_none() {
             return Err(status::MISSING_PARAMETER);
         }
+        self.directory = offers.now();
         let target = match &self.target_name {
             _ if self.discovery => 0,
             None => return Err(status::MISSING_PARAMETER),
-            Some(name) => directory.find(name).ok_or(status::NOT_FOUND)?,
+            Some(name) => self.directory.find(name).ok_or(status::NOT_FOUND)?,
         };
         // With MaxConnections=1, no connection can join a session.
         match self.common.map_or(0, |common| common.tsih) {
@@ -356,7 +361,7 @@ impl IscsiTarget {
             self.told = self.expected.wrapping_sub(1);
         }
         let text = std::mem::take(&mut self.gathered);
-        let result = login.request(&request, &text, &self.directory);
+        let result = login.request(&request, &text, &self.offers);
         self.gathered = text;
         match result {
             Err(status) => {
@@ -410,7 +415,7 @@ impl IscsiTarget {
 
     /// Stores the initiator's name and target.
     pub(super) fn identify(&mut self, login: &Login) {
-        self.target = login.identified.unwrap_or(0);
+        self.target = login.target().cloned().unwrap_or_default();
         self.initiator_name = login.initiator_name.clone().unwrap_or_default();
         if let Some(common) = login.common {
             (self.isid, self.connection) = (common.isid, common.connection);

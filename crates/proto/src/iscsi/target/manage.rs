@@ -119,7 +119,7 @@ impl IscsiTarget {
 
     fn reset_target(&mut self, out: &mut Outbox) {
         self.abort_where(|_| true, out);
-        let units: Vec<UnitId> = self.entry().units.iter().flatten().map(|unit| unit.id).collect();
+        let units: Vec<UnitId> = self.target.units.iter().flatten().map(|unit| unit.id).collect();
         units.into_iter().for_each(|unit| self.tell(Notice::UnitReset(unit)));
     }
 
@@ -135,7 +135,7 @@ impl IscsiTarget {
     /// and the next one reports a unit attention.
     //= SAM-5 §Logical unit reset: all commands are aborted, all other initiators get an attention.
     pub(super) fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
-        let units = self.entry().units.iter().enumerate();
+        let units = self.target.units.iter().enumerate();
         let same = |(_, other): &(usize, &Option<crate::scsi::Unit>)| {
             other.as_ref().is_some_and(|other| other.id == unit)
         };
@@ -160,7 +160,7 @@ impl IscsiTarget {
     /// Every logical unit says to a new session that it was switched on, or that the session before
     /// was lost.
     pub(super) fn announce_power_on(&mut self) {
-        let units = self.directory.targets()[self.target].units.iter().enumerate();
+        let units = self.target.units.iter().enumerate();
         for (lun, _) in units.filter(|(_, unit)| unit.is_some()) {
             self.attentions.begin(lun as u16);
         }

@@ -28,7 +28,7 @@ use crate::flow::{Backlog, DataEnd, Leftovers};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
 use crate::scsi::Unit;
-use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId, Violation};
+use crate::{Ending, Endpoint, Notice, Offers, Outbox, Peers, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
 use super::frame::{Frame, Next};
@@ -91,13 +91,13 @@ pub enum Stage {
 #[derive(Debug)]
 pub struct IscsiTarget {
     config: Arc<TargetConfig>,
-    directory: Arc<Directory>,
+    offers: Offers<Directory>,
     portal: String,
     connection_id: u32,
     stage: Stage,
     login: Option<Box<Login>>,
-    /// Index of the target in the directory, in a normal session.
-    target: usize,
+    /// The target, in a normal session.
+    target: Arc<TargetEntry>,
     initiator_name: String,
     isid: [u8; 6],
     /// CID: the initiator's number for the connection.
@@ -183,7 +183,7 @@ impl IscsiTarget {
     /// `192.0.2.1:3260,1`. `connection_id` distinguishes connections: their sessions' TSIH.
     pub fn new(
         config: Arc<TargetConfig>,
-        directory: Arc<Directory>,
+        directory: impl Into<Offers<Directory>>,
         portal: &str,
         connection_id: u32,
         now: Nanos,
@@ -194,7 +194,7 @@ impl IscsiTarget {
             connection_id,
             stage: Stage::Login,
             login: Some(Box::new(Login::new(&config, now))),
-            target: 0,
+            target: Arc::default(),
             initiator_name: String::new(),
             isid: [0; 6],
             connection: 0,
@@ -228,7 +228,7 @@ impl IscsiTarget {
             finished: false,
             abandoned: false,
             config,
-            directory,
+            offers: directory.into(),
         }
     }
 
@@ -249,16 +249,19 @@ impl IscsiTarget {
 
     /// Name of the target, in a normal session.
     pub fn target_name(&self) -> Option<&str> {
-        (self.stage == Stage::Normal).then(|| self.entry().name.as_str())
+        (self.stage == Stage::Normal).then(|| self.target.name.as_str())
     }
 
-    fn entry(&self) -> &TargetEntry {
-        &self.directory.targets()[self.target]
+    /// The target of this session, or of its login.
+    fn chosen(&self) -> &TargetEntry {
+        let held = || Some(&self.held.as_ref()?.login);
+        let login = self.login.as_ref().or_else(held);
+        login.and_then(|login| login.target()).unwrap_or(&self.target)
     }
 
     /// The logical unit that a LUN field names.
     fn unit(&self, lun: [u8; 8]) -> Option<&Unit> {
-        self.directory.unit(self.target, lun)
+        self.target.unit(lun)
     }
 
     /// The bytes of a logical unit, if they are memory.
@@ -485,6 +488,14 @@ impl Target for IscsiTarget {
             Notice::PeerCame(new) => self.meet(new, is_there, out),
             Notice::ControllerEnded => {}
         }
+    }
+
+    fn uses(&self, unit: UnitId) -> bool {
+        self.chosen().units.iter().flatten().any(|one| one.id == unit)
+    }
+
+    fn peer_name(&self) -> Option<&str> {
+        self.initiator_name()
     }
 
     fn ask_to_leave(&mut self, now: Nanos, out: &mut Outbox) {

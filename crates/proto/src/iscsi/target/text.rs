@@ -129,13 +129,13 @@ impl IscsiTarget {
     //= RFC 7143 §C: All, one name, or nothing for the target of this session.
     fn send_targets(&self, value: &str, answer: &mut Vec<u8>) -> bool {
         let normal = self.stage == Stage::Normal;
-        let targets = self.directory.targets();
+        let directory = self.offers.now();
+        let targets = directory.targets();
         let wanted = match value {
-            "All" if normal => &targets[self.target..=self.target],
+            "All" | "" if normal => std::slice::from_ref(&self.target),
             "All" => targets,
-            "" if normal => &targets[self.target..=self.target],
             name if check_name(&name.to_lowercase()).is_ok() => {
-                self.directory.find(name).map_or(&[][..], |at| &targets[at..=at])
+                directory.find(name).map_or(&[][..], |at| &targets[at..=at])
             }
             _ => {
                 put(answer, "SendTargets", "Reject");

@@ -40,8 +40,9 @@ impl NbdTarget {
             option::GO => asked_of(data).map(|(name, _)| name),
             _ => None,
         };
-        let Some(export) = name.and_then(|name| self.exports.find(name)) else { return false };
-        let name = PeerName::Nbd(self.peer, export);
+        let exports = self.exports.now();
+        let Some(export) = name.and_then(|name| exports.find(name)) else { return false };
+        let name = PeerName::Nbd(self.peer, export.name.clone());
         let presence = self.presence.insert(self.peers.enter(name, [0; 6], false));
         self.notices.extend(presence.arrival().map(Notice::PeerCame));
         if !presence.must_wait() {
@@ -127,7 +128,7 @@ impl NbdTarget {
 
     /// The connection is lost. Its changes that are with a volume are awaited.
     pub(super) fn depart(&mut self) {
-        let unit = self.exports.list().get(self.export).map(|export| export.id);
+        let unit = self.export.id;
         let commands = self.slots.iter().filter_map(|(slot, held)| {
             let flushes = match held.work {
                 Work::Write => false,
@@ -135,7 +136,7 @@ impl NbdTarget {
                 Work::Read | Work::Status | Work::None => return None,
             };
             let count = held.flying.iter().flatten().map(|(count, _)| count).sum();
-            Some(Leftover { slot, unit: unit?, count, flushes })
+            Some(Leftover { slot, unit, count, flushes })
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         if let Some(presence) = &self.presence {

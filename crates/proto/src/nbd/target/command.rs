@@ -154,7 +154,7 @@ impl NbdTarget {
     #[inline(always)]
     pub(super) fn data(&mut self, bytes: &mut &[u8], out: &mut Outbox) {
         let Some(slot) = self.sink else { return };
-        let export = &self.exports.list()[self.export];
+        let export = &self.export;
         let held = &mut self.slots[slot];
         let (mut part, rest) = bytes.split_at(bytes.len().min((held.len - held.came) as usize));
         *bytes = rest;
@@ -312,7 +312,7 @@ impl NbdTarget {
     /// A flush has completed.
     #[cold]
     fn flushed(&mut self, slot: u16, result: Result<(), Fault>) -> Result<(), Fault> {
-        let export = &self.exports.list()[self.export];
+        let export = &self.export;
         if self.gone {
             return result;
         }

@@ -14,7 +14,7 @@ use block::{Buf, Done, Nanos, Pool};
 use crate::flow::{Backlog, Collector, Leftovers, Slots, later};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
-use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, Violation};
+use crate::{Ending, Endpoint, Notice, Offers, Outbox, Peers, Request, Target, UnitId, Violation};
 
 use super::export::{NbdExport, NbdExports};
 use super::wire::{Asked, GREETING_BYTES, MAGIC, OPTION_MAGIC, REQUEST_BYTES, hello};
@@ -40,7 +40,7 @@ impl Default for NbdTargetConfig {
 /// A connection of a client.
 #[derive(Debug)]
 pub struct NbdTarget {
-    exports: Arc<NbdExports>,
+    exports: Offers<NbdExports>,
     config: NbdTargetConfig,
     stage: Stage,
     until: Nanos,
@@ -50,9 +50,9 @@ pub struct NbdTarget {
     no_zeroes: bool,
     structured: bool,
     /// The export of which the client has selected `base:allocation`.
-    context: Option<usize>,
-    /// Index of the chosen export.
-    export: usize,
+    context: Option<UnitId>,
+    /// The chosen export.
+    export: Arc<NbdExport>,
     slots: Slots<Slot>,
     /// Write whose data comes next.
     sink: Option<u16>,
@@ -97,9 +97,13 @@ fn violation(rule: &'static str) -> Ending {
 
 impl NbdTarget {
     /// A new connection. Its greeting comes with [`begin`](Target::begin).
-    pub fn new(exports: Arc<NbdExports>, config: NbdTargetConfig, now: Nanos) -> NbdTarget {
+    pub fn new(
+        exports: impl Into<Offers<NbdExports>>,
+        config: NbdTargetConfig,
+        now: Nanos,
+    ) -> NbdTarget {
         NbdTarget {
-            exports,
+            exports: exports.into(),
             config,
             stage: Stage::Hello,
             until: later(now, config.login_timeout),
@@ -108,7 +112,7 @@ impl NbdTarget {
             no_zeroes: false,
             structured: false,
             context: None,
-            export: 0,
+            export: Arc::new(NbdExport::none()),
             slots: Slots::new(config.max_commands),
             sink: None,
             backlog: Backlog::default(),
@@ -139,7 +143,7 @@ impl NbdTarget {
     }
 
     fn export(&self) -> &NbdExport {
-        &self.exports.list()[self.export]
+        &self.export
     }
 
     /// Handles as much as possible; true while there may be more.
@@ -247,6 +251,10 @@ impl Target for NbdTarget {
         if let Notice::PeerCame(new) = notice {
             self.meet(new, is_there);
         }
+    }
+
+    fn uses(&self, unit: UnitId) -> bool {
+        self.export.id == unit
     }
 
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {

@@ -1,10 +1,13 @@
 //! Negotiation: from the greeting to the choice of an export.
 
+use std::sync::Arc;
+
 use block::Nanos;
 
 use crate::{Ending, Outbox};
 
 use super::super::EXPORT_MAX_BYTES;
+use super::super::export::NbdExport;
 use super::super::wire::{
     OPTION_BYTES, OPTION_MAGIC, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES, hello, info, option, reply,
     u16_at, u32_at, u64_at, with_instance,
@@ -123,7 +126,7 @@ impl NbdTarget {
 
     //= NBD §NBD_OPT_EXPORT_NAME: there is no answer that refuses: the connection ends.
     fn by_name(&mut self, name: &[u8], out: &mut Outbox) -> Result<(), Ending> {
-        let Some(export) = self.exports.find(name) else {
+        let Some(export) = self.exports.now().find(name).cloned() else {
             let name = String::from_utf8_lossy(&name[..name.len().min(80)]).into_owned();
             return Err(Ending::Refused(format!("there is no export '{name}'")));
         };
@@ -138,7 +141,7 @@ impl NbdTarget {
     }
 
     fn list(&mut self, out: &mut Outbox) {
-        for export in self.exports.list() {
+        for export in self.exports.now().list() {
             let (name, words) = (export.name.as_bytes(), export.description.as_bytes());
             //= NBD §NBD_REP_SERVER: text after the name is for people.
             head(option::LIST, reply::SERVER, 4 + name.len() + words.len(), out);
@@ -155,10 +158,9 @@ impl NbdTarget {
         let Some((name, wanted)) = asked_of(data) else {
             return say(kind, reply::INVALID, b"lengths do not match", out);
         };
-        let Some(index) = self.exports.find(name) else {
+        let Some(export) = self.exports.now().find(name).cloned() else {
             return say(kind, reply::UNKNOWN, b"no such export", out);
         };
-        let export = &self.exports.list()[index];
         let geometry = export.geometry;
         head(kind, reply::INFO, 12, out);
         out.bytes(&info::EXPORT.to_be_bytes());
@@ -182,15 +184,15 @@ impl NbdTarget {
         }
         say(kind, reply::ACK, &[], out);
         if kind == option::GO {
-            self.serve(index);
+            self.serve(export);
         }
     }
 
     /// Commands to an export follow.
-    fn serve(&mut self, export: usize) {
-        self.export = export;
+    fn serve(&mut self, export: Arc<NbdExport>) {
         //= NBD §NBD_OPT_SET_META_CONTEXT: contexts of another export than the chosen one are void.
-        self.context = self.context.filter(|of| *of == export);
+        self.context = self.context.filter(|of| *of == export.id);
+        self.export = export;
         self.stage = Stage::Serving;
         self.recall_losses();
     }

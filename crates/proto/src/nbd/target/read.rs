@@ -34,7 +34,7 @@ impl NbdTarget {
     /// Continues a read, as far as there are buffers and room in the outbox.
     #[inline(always)]
     fn read_on(&mut self, slot: u16, out: &mut Outbox) {
-        let export = &self.exports.list()[self.export];
+        let export = &self.export;
         let held = &mut self.slots[slot];
         let (cookie, offset, len) = (held.cookie, held.offset, held.len);
         if let Some(memory) = export.memory.as_ref().filter(|_| held.error == 0) {

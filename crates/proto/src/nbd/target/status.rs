@@ -33,7 +33,7 @@ impl NbdTarget {
         let Some((name, queries)) = queries_of(data) else {
             return say(kind, reply::INVALID, b"lengths do not match", out);
         };
-        let Some(index) = self.exports.find(name) else {
+        let Some(export) = self.exports.now().find(name).cloned() else {
             return say(kind, reply::UNKNOWN, b"no such export", out);
         };
         //= NBD §Metadata querying: a list without queries is of all contexts.
@@ -44,13 +44,13 @@ impl NbdTarget {
                 queries.is_empty() || queries.iter().any(|query| lists.contains(query))
             }
         };
-        if wanted && self.exports.list()[index].extents.is_some() {
+        if wanted && export.extents.is_some() {
             head(kind, reply::META_CONTEXT, 4 + allocation::NAME.len(), out);
             //= NBD §NBD_REP_META_CONTEXT: the number in a list has no meaning.
             out.bytes(&(if selects { CONTEXT } else { 0 }).to_be_bytes());
             out.bytes(allocation::NAME);
             if selects {
-                self.context = Some(index);
+                self.context = Some(export.id);
             }
         }
         say(kind, reply::ACK, &[], out);

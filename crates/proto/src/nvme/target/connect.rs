@@ -162,9 +162,10 @@ impl NvmeTarget {
         let subsystem = match name {
             DISCOVERY_NQN => None,
             name => {
-                let found = self.subsystems.find(name);
+                let subsystems = self.subsystems.now();
+                let found = subsystems.find(name);
                 let found = found.ok_or(Refuse::Data(data_field::SUBSYSTEM))?;
-                if !self.subsystems.admits(found, &host.nqn) {
+                if !subsystems.admits(found, &host.nqn) {
                     return Err(Refuse::Status(Status::CONNECT_INVALID_HOST));
                 }
                 Some(Arc::clone(found))

@@ -74,11 +74,12 @@ impl NvmeTarget {
         len: u64,
         out: &mut Outbox,
     ) -> Result<(), Status> {
-        let others = self.subsystems.portals().iter().filter(|portal| **portal != self.portal);
+        let all = self.subsystems.now();
+        let others = all.portals().iter().filter(|portal| **portal != self.portal);
         let portals: Vec<&Portal> = std::iter::once(&self.portal).chain(others).collect();
         let host = self.host_nqn().unwrap_or_default();
-        let admitted = |subsystem: &&Arc<Subsystem>| self.subsystems.admits(subsystem, host);
-        let subsystems: Vec<_> = self.subsystems.list().iter().filter(admitted).collect();
+        let admitted = |subsystem: &&Arc<Subsystem>| all.admits(subsystem, host);
+        let subsystems: Vec<_> = all.list().iter().filter(admitted).collect();
         let count = subsystems.len() * portals.len();
         let whole = ((count + 1) * RECORD_BYTES) as u64;
         if offset > whole {

@@ -31,7 +31,7 @@ use block::{Done, Landing, Memories, Nanos, Pool};
 use crate::flow::{Backlog, DataEnd, Leftovers};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
-use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId};
+use crate::{Ending, Endpoint, Notice, Offers, Outbox, Peers, Request, Target, UnitId};
 
 use super::controllers::{Controllers, Membership};
 use super::directory::{Portal, Subsystem, Subsystems};
@@ -102,7 +102,7 @@ enum Stage {
 #[derive(Debug)]
 pub struct NvmeTarget {
     config: Arc<NvmeTargetConfig>,
-    subsystems: Arc<Subsystems>,
+    subsystems: Offers<Subsystems>,
     controllers: Arc<Controllers>,
     portal: Portal,
     /// The host's address, if known.
@@ -185,7 +185,7 @@ impl NvmeTarget {
     /// `traddr` and `trsvcid` are the portal's address and port for discovery.
     pub fn new(
         config: Arc<NvmeTargetConfig>,
-        subsystems: Arc<Subsystems>,
+        subsystems: impl Into<Offers<Subsystems>>,
         controllers: Arc<Controllers>,
         traddr: &str,
         trsvcid: &str,
@@ -217,7 +217,7 @@ impl NvmeTarget {
             finished: false,
             abandoned: false,
             config,
-            subsystems,
+            subsystems: subsystems.into(),
             controllers,
         }
     }
@@ -449,6 +449,14 @@ impl Target for NvmeTarget {
 
     fn half_open(&self) -> bool {
         matches!(self.stage, Stage::Fresh | Stage::Unconnected)
+    }
+
+    fn uses(&self, unit: UnitId) -> bool {
+        self.subsystem.namespaces.iter().flatten().any(|one| one.id == unit)
+    }
+
+    fn peer_name(&self) -> Option<&str> {
+        self.host_nqn()
     }
 
     fn ask_to_leave(&mut self, _now: Nanos, _out: &mut Outbox) {

@@ -267,6 +267,7 @@ fn config(disks: &Disks, leg: usize, started: u64) -> ServeConfig {
     };
     ServeConfig {
         counts: false,
+        spare: 0,
         iscsi: vec![address_of(leg, Protocol::Iscsi)],
         nvme_tcp: vec![address_of(leg, Protocol::NvmeTcp)],
         nbd: vec![address_of(leg, Protocol::Nbd)],
