@@ -84,6 +84,11 @@ impl Disk {
         !self.answered.is_empty() || self.durable < self.acknowledged
     }
 
+    /// Acknowledged writes are lost, which hosts will be told, or their server is dead.
+    pub(crate) fn forget_writes(&mut self) {
+        self.durable = self.acknowledged;
+    }
+
     /// Executes an I/O.
     fn execute(&mut self, io: &mut Io) {
         let (offset, len) = (io.offset, io.len as usize);
@@ -201,6 +206,7 @@ impl Lane for SimLane {
         if self.disk.borrow().broken > self.opened {
             self.broken.get_or_insert("connection lost".to_owned());
             self.disk.borrow_mut().answered.remove(&self.number);
+            self.disk.borrow_mut().forget_writes();
             self.flying.append(&mut self.asked);
             self.flying.extend(self.queued.drain(..).map(|io| (now, io)));
             while !self.flying.is_empty() {

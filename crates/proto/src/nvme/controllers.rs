@@ -305,7 +305,7 @@ impl Controllers {
         let mut registry = self.lock();
         let entry = registry.entries.get_mut(&id).ok_or(Refusal::Controller)?;
         let controller = Arc::clone(&entry.controller);
-        if !controller.subsystem.as_ref().is_some_and(|own| Arc::ptr_eq(own, subsystem)) {
+        if !controller.subsystem.as_ref().is_some_and(|own| own.nqn == subsystem.nqn) {
             return Err(Refusal::Controller);
         }
         //= NVMe-oF §Connect command: host NQN and identifier are those of the admin queue.
@@ -430,7 +430,7 @@ impl Controller {
     /// was started again may have another identifier.
     fn is_of(&self, subsystem: &Arc<Subsystem>, host: &Host) -> bool {
         let own = self.subsystem.as_ref();
-        self.host.nqn == host.nqn && own.is_some_and(|own| Arc::ptr_eq(own, subsystem))
+        self.host.nqn == host.nqn && own.is_some_and(|own| own.nqn == subsystem.nqn)
     }
 
     /// Changes whenever the controller is enabled, reset or ended. Odd if enabled.

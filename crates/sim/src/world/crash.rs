@@ -22,6 +22,7 @@ impl World {
         for (unit, disk) in self.disks.iter().enumerate() {
             let mut disk = disk.borrow_mut();
             disk.begun.clear();
+            disk.forget_writes();
             if disk.in_flight > 0 {
                 return Err(format!(
                     "{} I/Os of unit {unit} outlived their server",
