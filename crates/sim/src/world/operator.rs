@@ -58,6 +58,9 @@ impl World {
                 return Err(format!("disk {disk} is still in use after its removal"));
             }
             drop(state);
+            // A volume that is added again is opened without a pause.
+            self.check_attempts()?;
+            self.disks[*disk].borrow_mut().begun.clear();
             self.will_return(*disk, *span);
         }
         Ok(!over.is_empty())
