@@ -54,6 +54,8 @@ pub enum Command {
     Explain(crate::explain::Args),
     /// List the targets of a portal.
     Discover(Discover),
+    /// Show and change a running server: its volumes, connections and lists of hosts.
+    Ctl(crate::ctl::Args),
     /// Find causes of wrong measurements on this host, and their fixes.
     Doctor(crate::doctor::Args),
     /// Predict the performance of a system of parts, or search for a system.
@@ -286,7 +288,7 @@ pub struct Race {
 }
 
 /// `drumfire serve`.
-#[derive(Flags, Debug)]
+#[derive(Flags, Clone, Debug)]
 #[command(after_long_help = "--volume disk=ram:1g makes target iqn.2026-11.io.drumfire:disk with \
     one logical unit, LUN 1.")]
 pub struct Serve {
@@ -319,6 +321,10 @@ pub struct Serve {
     /// available memory, at most 4g].
     #[arg(long, value_parser = size64, value_name = "SIZE")]
     pub memory: Option<u64>,
+    /// Socket for drumfire ctl, which adds and removes volumes meanwhile; SIGHUP then reads the
+    /// TOML file again.
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub watch: crate::watch::Watching,

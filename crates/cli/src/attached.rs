@@ -74,7 +74,10 @@ pub fn attach(of: &Attach) -> Result<Exit> {
             stopper.stop();
         }
     })?;
-    let news = News::of(vec![(of.volume.to_string(), Arc::clone(&volume))])?;
+    let news = News::of({
+        let watched = vec![(of.volume.to_string(), Arc::clone(&volume))];
+        move || watched.clone()
+    })?;
     let ended = attached.wait();
     drop(news);
     ended?;

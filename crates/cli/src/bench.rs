@@ -420,7 +420,8 @@ pub fn one(
     let bounded_as = ready.bounded_as.take();
     let recording = ready.recording.clone();
     let stop = ready.stop.clone();
-    let news = News::of(volumes_of(&ready.run))?;
+    let watched = volumes_of(&ready.run);
+    let news = News::of(move || watched.clone())?;
     let mut result = ready.run(&mut live)?;
     drop(news);
     signed.iter().for_each(|signed| signed.sign(&mut result));

@@ -151,6 +151,7 @@ pub fn of_error(error: &anyhow::Error) -> Exit {
                         | serve::ServeError::NamespaceZero(_)
                         | serve::ServeError::DoubleLun(..)
                         | serve::ServeError::Exports(_)
+                        | serve::ServeError::NoSuchVolume(_)
                 )
             )
             || matches!(

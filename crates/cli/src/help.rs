@@ -17,7 +17,7 @@ pub use pages::page;
 
 /// Commands by purpose.
 pub const GROUPS: [(&str, &[&str]); 6] = [
-    ("Serve", &["serve", "attach", "detach", "discover"]),
+    ("Serve", &["serve", "attach", "detach", "discover", "ctl"]),
     ("Drive", &["race", "run", "fio", "sweep", "explain", "doctor"]),
     ("Read results", &["report", "compare", "merge"]),
     ("Predict", &["plan", "simulate", "database", "scenario", "calibrate", "audit", "catalogue"]),

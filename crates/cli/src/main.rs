@@ -15,6 +15,7 @@ mod ceiling;
 mod companion;
 mod compare;
 mod completions;
+mod ctl;
 mod database;
 mod discover;
 mod doctor;
@@ -112,6 +113,7 @@ fn run(args: Args) -> anyhow::Result<exit::Exit> {
         Command::Sweep(sweep) => sweep::main(&sweep, args.color),
         Command::Compare(of) => compare::main(&of, args.color),
         Command::Discover(discover) => discover::main(&discover),
+        Command::Ctl(args) => ctl::main(&args),
         Command::Explain(args) => explain::main(&args),
         Command::Report(of) => crate::report::main(&of, args.color),
         Command::Merge(of) => merge::main(&of, args.color),

@@ -21,16 +21,15 @@ pub struct News {
 }
 
 impl News {
-    /// Watches these volumes, each with the prefix of its lines.
-    pub fn of(volumes: Vec<(String, Arc<dyn Volume>)>) -> Result<News> {
-        if volumes.is_empty() {
-            return Ok(News { end: None, thread: None });
-        }
+    /// Watches the volumes of each second, each with the prefix of its lines.
+    pub fn of(
+        volumes: impl Fn() -> Vec<(String, Arc<dyn Volume>)> + Send + 'static,
+    ) -> Result<News> {
         let (end, ended) = mpsc::channel::<()>();
         let body = move || {
             loop {
                 let goes_on = ended.recv_timeout(SECOND) == Err(RecvTimeoutError::Timeout);
-                for (name, volume) in &volumes {
+                for (name, volume) in &volumes() {
                     for line in volume.news() {
                         // A lone volume names itself, too.
                         let event = line.strip_prefix(name.as_str()).unwrap_or(&line);

@@ -38,6 +38,8 @@ const GIVING_BACK: Duration = Duration::from_millis(200);
 /// Exit code after an interruption.
 const INTERRUPTED: i32 = 130;
 
+/// Whom SIGHUP tells, instead of ending the program.
+static HANG_UPS: Mutex<Option<Sender<()>>> = Mutex::new(None);
 /// Listeners that are notified.
 static LISTENERS: Mutex<Listeners> = Mutex::new(Listeners { all: Vec::new(), told: 0 });
 /// Number of stop requests of the user.
@@ -70,6 +72,19 @@ pub fn on_signal() -> io::Result<Receiver<()>> {
     let (send, receive) = mpsc::channel();
     tell(Listener::Server(send))?;
     Ok(receive)
+}
+
+/// Receives one message per SIGHUP, which does not end the program any more.
+pub fn on_hang_up() -> Receiver<()> {
+    let (send, receive) = mpsc::channel();
+    *HANG_UPS.lock().unwrap_or_else(PoisonError::into_inner) = Some(send);
+    receive
+}
+
+/// Ends the messages about SIGHUP, which has no effect now: the program ends.
+pub fn ignore_hang_ups() {
+    let (send, _) = mpsc::channel();
+    *HANG_UPS.lock().unwrap_or_else(PoisonError::into_inner) = Some(send);
 }
 
 impl Listener {
@@ -172,6 +187,11 @@ fn interrupt() {
 
 /// Handles the loss of the terminal.
 fn hang_up() {
+    if let Some(told) = &*HANG_UPS.lock().unwrap_or_else(PoisonError::into_inner) {
+        // Nobody listens any more if the program ends.
+        let _ = told.send(());
+        return;
+    }
     if !HUNG_UP.swap(true, Ordering::SeqCst) {
         leave_after(be_orderly);
         ask();

@@ -122,7 +122,7 @@ impl Server {
     /// There is no such volume.
     pub fn remove(&self, target: &str, lun: u8) -> Result<Option<Export>, ServeError> {
         let departure = self.shared.remove(target, lun)?;
-        departure.wait();
+        departure.wait(|| self.shared.stopping());
         Ok(self.shared.release(&departure))
     }
 

@@ -2,10 +2,14 @@
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use proto::UnitId;
 
 use crate::protocol::Protocol;
+
+/// A server that ends is noticed within this time.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// An order to a core.
 #[derive(Clone)]
@@ -83,11 +87,12 @@ impl Departure {
         *self.lock() == 0
     }
 
-    /// Waits until all cores have closed their lanes.
-    pub(crate) fn wait(&self) {
+    /// Waits until all cores have closed their lanes, or `ends` says that the server does.
+    pub(crate) fn wait(&self, ends: impl Fn() -> bool) {
         let mut cores = self.lock();
-        while *cores > 0 {
-            cores = self.over.wait(cores).unwrap_or_else(PoisonError::into_inner);
+        while *cores > 0 && !ends() {
+            let waited = self.over.wait_timeout(cores, LOOK);
+            (cores, _) = waited.unwrap_or_else(PoisonError::into_inner);
         }
     }
 }

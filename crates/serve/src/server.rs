@@ -125,6 +125,12 @@ impl Server {
         &self.nbd
     }
 
+    /// Begins the end: every core asks its peers to leave. Dropping the server waits for that.
+    pub fn stop(&self) {
+        self.shared.stop();
+        self.threads.iter().for_each(|thread| thread.waker.wake());
+    }
+
     /// Number of connections.
     pub fn connection_count(&self) -> usize {
         self.shared.connection_count()
@@ -149,9 +155,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.shared.stop();
+        self.stop();
         for thread in &mut self.threads {
-            thread.waker.wake();
             if let Some(handle) = thread.handle.take() {
                 // A thread that panicked has reported it itself.
                 let _ = handle.join();

@@ -67,6 +67,15 @@ pub const PAGES: &[Page] = &[
         brief: &[],
     },
     Page {
+        command: "ctl",
+        examples: &[
+            ("Volumes of a server, and their I/Os", "drumfire ctl /run/drumfire.sock volumes"),
+            ("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g"),
+            ("A volume less", "drumfire ctl /run/drumfire.sock remove b"),
+        ],
+        brief: &[],
+    },
+    Page {
         command: "discover",
         examples: &[
             ("Targets of an iSCSI portal", "drumfire discover 127.0.0.1"),

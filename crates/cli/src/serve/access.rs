@@ -3,14 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use ::serve::{Chap, Export, HostLists, Network};
+use ::serve::{Chap, HostLists, Network};
 
-use super::{Config, Names};
+use super::config::Config;
+use super::opening::Names;
 use crate::exit::UsageError;
 
-/// Lists and secrets of a file of settings. `chap`, a file on the command line, is for all volumes
+/// Lists and secrets of a file of settings. `chap`, a file on the command line, is for all `targets`
 /// without secrets, and for discovery.
-pub fn of(file: &Config, chap: Option<&Path>, exports: &[Export]) -> Result<HostLists, UsageError> {
+pub(super) fn of<'a>(
+    file: &Config,
+    chap: Option<&Path>,
+    targets: impl IntoIterator<Item = &'a str>,
+) -> Result<HostLists, UsageError> {
     let by_name = file.nvme_hosts.iter();
     let by_name = by_name.map(|(name, hosts)| (Names::of(name).subsystem, hosts.clone()));
     let mut lists = HostLists {
@@ -21,12 +26,32 @@ pub fn of(file: &Config, chap: Option<&Path>, exports: &[Export]) -> Result<Host
         discovery_chap: file.discovery_chap.as_deref().map(secret).transpose()?,
     };
     if let Some(all) = chap.map(secret).transpose()? {
-        for export in exports {
-            lists.chap.entry(export.target.clone()).or_insert_with(|| all.clone());
+        for target in targets {
+            lists.chap.entry(target.to_owned()).or_insert_with(|| all.clone());
         }
         lists.discovery_chap.get_or_insert(all);
     }
     Ok(lists)
+}
+
+/// Refuses lists for volumes that are not served.
+pub(super) fn check_names<'a>(
+    file: &Config,
+    served: impl Iterator<Item = &'a Names> + Clone,
+) -> Result<(), UsageError> {
+    let lists = [
+        ("nvme_hosts", file.nvme_hosts.keys().collect::<Vec<_>>()),
+        ("iscsi_hosts", file.iscsi_hosts.keys().collect()),
+        ("nbd_hosts", file.nbd_hosts.keys().collect()),
+        ("iscsi_chap", file.iscsi_chap.keys().collect()),
+    ];
+    for (table, names) in lists {
+        let unknown = |name: &&&String| served.clone().all(|one| *one != Names::of(name));
+        if let Some(name) = names.iter().find(unknown) {
+            return Err(UsageError(format!("[{table}] {name}: no volume is called so")));
+        }
+    }
+    Ok(())
 }
 
 /// Secrets of CHAP in a file.

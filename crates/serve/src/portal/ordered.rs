@@ -24,6 +24,13 @@ pub(super) struct Leaving {
     asked: Vec<u32>,
 }
 
+impl Drop for Leaving {
+    /// The core has closed its lane, or ends.
+    fn drop(&mut self) {
+        self.departure.one_more();
+    }
+}
+
 impl<R: Reactor> Portal<R> {
     /// Carries out orders.
     #[cold]
@@ -106,7 +113,6 @@ impl<R: Reactor> Portal<R> {
                 self.shared.log.say(now, &line);
             }
             self.faults.forget(unit);
-            one.departure.one_more();
             false
         });
         // Orders are taken before this, so none has come meanwhile.
