@@ -14,6 +14,7 @@ mod believed;
 mod chap;
 mod cold;
 mod conformance;
+mod ctl;
 mod database;
 mod doubt;
 mod doubt_legs;

@@ -100,7 +100,7 @@ fn volumes(rows: &[VolumeRow]) -> Result<Text> {
     writeln!(
         text,
         "{:wide$} {:>9} {:>6} {:>12} {:>12} {:>8}  from",
-        "volume", "size", "hosts", "reads", "writes", "errors"
+        "volume", "size", "conns", "reads", "writes", "errors"
     )?;
     for row in rows {
         writeln!(
