@@ -149,7 +149,7 @@ fn what_was_written_before_a_removal_is_there_after_it() {
         server.ctl("remove d").ok();
         server.ctl("add d=file:HERE/d.img").ok();
         let job = out.join("job.toml");
-        let args = format!("run {} {uri} --verify-only", job.display());
+        let args = format!("run {} --verify-only", job.display());
         let checked = server.drumfire.run(server.folder.path(), &args, LIMIT);
         assert_eq!(checked.code, Some(0), "{checked:?}");
         server.ctl("remove d").ok();

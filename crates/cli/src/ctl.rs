@@ -14,7 +14,7 @@ use crate::serve::order::{Answer, ConnectionRow, ORDER_MAX_BYTES, Order, VolumeR
 /// `drumfire ctl`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// Control socket of the server: the path that its --control names.
+    /// Control socket of the server.
     socket: PathBuf,
     #[command(subcommand)]
     what: What,
@@ -35,7 +35,7 @@ enum What {
         /// The volume: NAME=URI, or NAME/LUN=URI.
         volume: String,
     },
-    /// Serve a volume no more: its hosts are asked to leave, and disconnected after 2 s.
+    /// Remove a volume: its hosts leave, or are disconnected.
     Remove {
         /// NAME, or NAME/LUN.
         volume: String,
@@ -45,9 +45,9 @@ enum What {
         /// Number of the connection, or address, IQN or NQN of the host.
         whom: String,
     },
-    /// Read serve.toml again: volumes and lists of hosts; other connections stay.
+    /// Read serve.toml again.
     Reload,
-    /// Print a serve.toml that starts a server in this state.
+    /// Print the state as a serve.toml.
     Dump,
 }
 

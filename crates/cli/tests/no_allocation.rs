@@ -112,8 +112,7 @@ fn the_data_path_allocates_nothing_after_start() {
         Arc::new(Workload::new(Access::new(size_bytes, read_percent, 100.0), 32))
     };
     let workloads = [(512, 100.0), (4096, 70.0)].map(workload);
-    let uri =
-        |export: &Export| format!("iscsi://{}/{}/{}", server.iscsi()[0], export.target, export.lun);
+    let uri = |export: &Export| format!("iscsi://{}/{}", server.iscsi()[0], export.name());
     let open = |export| volume::open(&uri(export).parse().unwrap(), Purpose::Write).unwrap();
     let worker = |(number, export): (usize, &Export)| WorkerSpec {
         name: uri(export),

@@ -76,6 +76,53 @@ pub const PAGES: &[Page] = &[
         brief: &[],
     },
     Page {
+        command: "ctl volumes",
+        examples: &[
+            ("Sizes, connections, I/Os", "drumfire ctl /run/drumfire.sock volumes"),
+            ("The same for a program", "drumfire ctl /run/drumfire.sock volumes --json"),
+        ],
+        brief: &[],
+    },
+    Page {
+        command: "ctl connections",
+        examples: &[("Who is connected to what", "drumfire ctl /run/drumfire.sock connections")],
+        brief: &[],
+    },
+    Page {
+        command: "ctl add",
+        examples: &[
+            ("A volume in memory", "drumfire ctl /run/drumfire.sock add b=ram:1g"),
+            ("LUN 2 of target b, a file", "drumfire ctl /run/drumfire.sock add b/2=/srv/b.img"),
+        ],
+        brief: &[],
+    },
+    Page {
+        command: "ctl remove",
+        examples: &[
+            ("LUN 1 of target b", "drumfire ctl /run/drumfire.sock remove b"),
+            ("LUN 2", "drumfire ctl /run/drumfire.sock remove b/2"),
+        ],
+        brief: &[],
+    },
+    Page {
+        command: "ctl disconnect",
+        examples: &[
+            ("One connection", "drumfire ctl /run/drumfire.sock disconnect 7"),
+            ("A host", "drumfire ctl /run/drumfire.sock disconnect 10.0.0.7"),
+        ],
+        brief: &[],
+    },
+    Page {
+        command: "ctl reload",
+        examples: &[("serve.toml was changed", "drumfire ctl /run/drumfire.sock reload")],
+        brief: &[],
+    },
+    Page {
+        command: "ctl dump",
+        examples: &[("Save the state", "drumfire ctl /run/drumfire.sock dump > serve.toml")],
+        brief: &[],
+    },
+    Page {
         command: "discover",
         examples: &[
             ("Targets of an iSCSI portal", "drumfire discover 127.0.0.1"),

@@ -9,8 +9,8 @@ use super::config::Config;
 use super::opening::Names;
 use crate::exit::UsageError;
 
-/// Lists and secrets of a file of settings. `chap`, a file on the command line, is for all `targets`
-/// without secrets, and for discovery.
+/// Lists and secrets of a file of settings. `chap`, a file on the command line, is for discovery
+/// and all `targets` without secrets.
 pub(super) fn of<'a>(
     file: &Config,
     chap: Option<&Path>,

@@ -18,6 +18,9 @@ line=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/drumfire.service \
     /lib/systemd/system/drumfire.service 2>/dev/null | head -n 1)
 [ -n "$line" ] || fail "the unit has no command"
 mkfifo said
+# RuntimeDirectory.
+mkdir -p /run/drumfire
+chown 65534:65534 /run/drumfire
 STATE_DIRECTORY="$folder" $as_nobody $line >said 2>served &
 server=$!
 read -r ready <said || fail "the unit's command ended:" served

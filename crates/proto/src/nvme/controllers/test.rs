@@ -4,7 +4,7 @@ use super::super::directory::{Namespace, Subsystems};
 use super::*;
 use crate::{DiskId, UnitId};
 
-fn subsystem() -> Arc<Subsystem> {
+fn subsystem(name: char) -> Arc<Subsystem> {
     let geometry = Geometry::new(1 << 20, 512);
     let disk = DiskId::new([0; 16]);
     let namespace = Namespace {
@@ -16,7 +16,7 @@ fn subsystem() -> Arc<Subsystem> {
         instance: None,
     };
     let subsystem = Subsystem {
-        nqn: "nqn.2026-01.io.drumfire:a".to_owned(),
+        nqn: format!("nqn.2026-01.io.drumfire:{name}"),
         namespaces: vec![Some(namespace)],
         serial: "S".to_owned(),
         model: "M".to_owned(),
@@ -39,7 +39,7 @@ fn controllers(controllers: usize, queues: u16, memory_bytes: u64) -> Arc<Contro
 
 #[test]
 fn queues_join_their_controller_and_no_other() {
-    let (all, a, b) = (controllers(4, 2, 100), subsystem(), subsystem());
+    let (all, a, b) = (controllers(4, 2, 100), subsystem('a'), subsystem('b'));
     let admin = all.begin(Some(Arc::clone(&a)), host("h"), of(1)).unwrap();
     let id = admin.controller().id;
     let join = |id, subsystem, host: &str, queue| {
@@ -65,7 +65,7 @@ fn queues_join_their_controller_and_no_other() {
 
 #[test]
 fn a_reset_ends_queues_and_frees_their_numbers() {
-    let (all, a) = (controllers(4, 2, 100), subsystem());
+    let (all, a) = (controllers(4, 2, 100), subsystem('a'));
     let admin = all.begin(Some(Arc::clone(&a)), host("h"), of(1)).unwrap();
     let id = admin.controller().id;
     admin.enable(true);
@@ -90,7 +90,7 @@ fn a_reset_ends_queues_and_frees_their_numbers() {
 
 #[test]
 fn resets_and_new_controllers_wait_for_what_is_left() {
-    let (all, a, b) = (controllers(8, 4, 100), subsystem(), subsystem());
+    let (all, a, b) = (controllers(8, 4, 100), subsystem('a'), subsystem('b'));
     let begin = |name: &str| {
         let admin = all.begin(Some(Arc::clone(&a)), host(name), of(1)).unwrap();
         admin.enable(true);
@@ -128,7 +128,7 @@ fn resets_and_new_controllers_wait_for_what_is_left() {
 
 #[test]
 fn a_controller_ends_another_one_of_its_host() {
-    let (all, a) = (controllers(8, 4, 100), subsystem());
+    let (all, a) = (controllers(8, 4, 100), subsystem('a'));
     let begin = |name: &str| {
         let admin = all.begin(Some(Arc::clone(&a)), host(name), of(1)).unwrap();
         admin.enable(true);
@@ -158,7 +158,7 @@ fn a_controller_ends_another_one_of_its_host() {
 
 #[test]
 fn limits_hold_and_are_given_back() {
-    let (all, a) = (controllers(4, 2, 20), subsystem());
+    let (all, a) = (controllers(4, 2, 20), subsystem('a'));
     let begin = |memory| all.begin(Some(Arc::clone(&a)), host("h"), of(memory));
     let [first, second] = [begin(4).unwrap(), begin(4).unwrap()];
     first.enable(true);
@@ -177,7 +177,7 @@ fn limits_hold_and_are_given_back() {
 
 #[test]
 fn one_host_does_not_lock_others_out() {
-    let (all, a) = (controllers(64, 2, 1 << 30), subsystem());
+    let (all, a) = (controllers(64, 2, 1 << 30), subsystem('a'));
     let begin = |name: &str, address: u128| {
         let host = Host { address: Some(address), ..host(name) };
         all.begin(Some(Arc::clone(&a)), host, Terms::default())
@@ -200,7 +200,7 @@ fn given_up(members: &[Membership]) -> usize {
 
 #[test]
 fn those_that_do_nothing_are_given_up_first() {
-    let (all, a) = (controllers(8, 2, 1 << 30), subsystem());
+    let (all, a) = (controllers(8, 2, 1 << 30), subsystem('a'));
     let begin = |name: &str, keeps_alive| {
         let terms = Terms { keeps_alive, ..Terms::default() };
         all.begin(Some(Arc::clone(&a)), host(name), terms)
@@ -227,7 +227,7 @@ fn those_that_do_nothing_are_given_up_first() {
 
 #[test]
 fn identifiers_are_not_given_again_at_once() {
-    let (all, a) = (controllers(8, 2, 100), subsystem());
+    let (all, a) = (controllers(8, 2, 100), subsystem('a'));
     let begin = || all.begin(Some(Arc::clone(&a)), host("h"), of(0)).unwrap();
     let kept = begin();
     assert_eq!(kept.controller().id, 1);
