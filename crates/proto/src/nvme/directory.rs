@@ -8,6 +8,7 @@ use block::{Backing, Geometry, Memory};
 use crate::{DiskId, Instance, UnitId};
 
 use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
+use super::pdu::Status;
 
 /// An NVM subsystem.
 #[derive(Clone, Debug)]
@@ -180,6 +181,22 @@ impl Subsystem {
     #[inline(always)]
     pub(super) fn namespace(&self, id: u32) -> Option<&Namespace> {
         self.namespaces.get((id as usize).wrapping_sub(1))?.as_ref()
+    }
+
+    /// The active namespace with this identifier, or the status of commands to any other.
+    //= NVMe base §3.2.1.4: an inactive identifier is an invalid field, an invalid one is Invalid
+    // Namespace or Format.
+    #[inline(always)]
+    pub(super) fn active(&self, id: u32) -> Result<&Namespace, Status> {
+        self.namespace(id).ok_or_else(|| self.inactive(id))
+    }
+
+    #[cold]
+    fn inactive(&self, id: u32) -> Status {
+        match id != 0 && id as usize <= self.namespaces.len() {
+            true => Status::INVALID_FIELD,
+            false => Status::INVALID_NAMESPACE,
+        }
     }
 
     /// The memory of the namespace with this identifier, if it has any.

@@ -285,9 +285,56 @@ fn features_of_the_controller_are_not_set_for_a_namespace() {
         }
         assert!(raw.ask(of(get_feature(id), 1), &[]).status().is_success());
     }
-    // Error recovery is a feature of namespaces, and unknown features are refused everywhere.
-    assert!(raw.ask(of(set_feature(5, 7), 1), &[]).status().is_success());
+    // Unknown features are refused everywhere.
     assert_eq!(raw.ask(of(set_feature(0x10, 0), 1), &[]).status(), Status::INVALID_FIELD);
+}
+
+#[test]
+fn each_namespace_has_its_own_error_recovery() {
+    let mut raw = Raw::admin(server());
+    let of = |command: CommandBuilder, namespace: u32| command.field(4, namespace.to_le_bytes());
+    let mut value = |namespace| {
+        let answer = raw.ask(of(get_feature(5), namespace), &[]).completion();
+        (answer.status, answer.result)
+    };
+    assert_eq!(value(1), (Status::SUCCESS, 0));
+    for (namespace, wanted, status) in [
+        (1, 100, Status::SUCCESS),
+        (4, 200, Status::SUCCESS),
+        (3, 1, Status::INVALID_FIELD),
+        (77, 1, Status::INVALID_NAMESPACE),
+        (1, 1 << 16, Status::INVALID_FIELD),
+    ] {
+        let answer = raw.ask(of(set_feature(5, wanted), namespace), &[]);
+        assert_eq!(answer.status(), status, "{namespace}");
+    }
+    let mut value = |namespace| {
+        let answer = raw.ask(of(get_feature(5), namespace), &[]).completion();
+        (answer.status, answer.result)
+    };
+    assert_eq!([1, 2, 4].map(|namespace| value(namespace).1), [100, 0, 200]);
+    assert_eq!([3, 77].map(|it| value(it).0), [Status::INVALID_FIELD, Status::INVALID_NAMESPACE]);
+    raw.ask(of(set_feature(5, 7), u32::MAX), &[]);
+    let answer = raw.ask(of(get_feature(5), 4), &[]).completion();
+    assert_eq!(answer.result, 7);
+}
+
+#[test]
+fn temperatures_have_a_threshold_over_and_one_under() {
+    let mut raw = Raw::admin(server());
+    let get = |which: u32| get_feature(4).word(11, which << 20);
+    for (value, status) in [
+        (350, Status::SUCCESS),
+        (250 | 1 << 20, Status::SUCCESS),
+        (1 | 2 << 20, Status::INVALID_FIELD),
+        (1 | 9 << 16, Status::INVALID_FIELD),
+        (1 | 1 << 22, Status::INVALID_FIELD),
+    ] {
+        assert_eq!(raw.ask(set_feature(4, value), &[]).status(), status, "{value:#x}");
+    }
+    let mut read = |which| raw.ask(get(which), &[]).completion();
+    assert_eq!([read(0).result, read(1).result], [350, 250]);
+    assert_eq!(read(2).status, Status::INVALID_FIELD);
 }
 
 #[test]

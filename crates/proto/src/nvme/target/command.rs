@@ -103,9 +103,7 @@ impl NvmeTarget {
         command: Command<'_>,
         writes: bool,
     ) -> Result<BlockRange, Status> {
-        //= NVMe base §3.2.1: a namespace that does not exist is Invalid Namespace or Format.
-        let namespace = self.subsystem.namespace(command.namespace());
-        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        let namespace = self.subsystem.active(command.namespace())?;
         //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
         if !command.is_plain() {
             return Err(Status::INVALID_FIELD);

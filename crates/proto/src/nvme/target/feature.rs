@@ -1,5 +1,7 @@
 //! Get Features and Set Features.
 
+use std::collections::BTreeMap;
+
 use crate::Outbox;
 
 use super::super::pdu::{Command, Status};
@@ -22,19 +24,61 @@ mod id {
 }
 
 /// Features that hosts may set and read back without effect, with their bits.
-const KEPT: [(u8, u32); 6] = [
+const KEPT: [(u8, u32); 4] = [
     (id::ARBITRATION, 0xffff_ffff),
     // Power state 0 is the only one.
     (id::POWER_MANAGEMENT, 0xe0),
-    (id::TEMPERATURE, 0x3f_ffff),
-    (id::ERROR_RECOVERY, 0xffff),
     (id::WRITE_ATOMICITY, 1),
     (id::EVENTS, 0xffff_ffff),
 ];
 
 /// Values set by the host.
 #[derive(Debug, Default)]
-pub(super) struct Features([u32; KEPT.len()]);
+pub(super) struct Features {
+    kept: [u32; KEPT.len()],
+    /// Thresholds over and under which the composite temperature would be reported.
+    temperature: [u32; 2],
+    recovery: Recovery,
+}
+
+/// Error Recovery, of which each namespace has its own.
+#[derive(Debug, Default)]
+struct Recovery {
+    all: u32,
+    of: BTreeMap<u32, u32>,
+}
+
+/// Bits of Error Recovery.
+const RECOVERY_BITS: u32 = 0xffff;
+
+impl Recovery {
+    fn of(&self, namespace: u32) -> u32 {
+        self.of.get(&namespace).copied().unwrap_or(self.all)
+    }
+
+    fn set(&mut self, namespace: u32, value: u32) {
+        if is_of_controller(namespace) {
+            *self = Recovery { all: value, of: BTreeMap::new() };
+        } else {
+            self.of.insert(namespace, value);
+        }
+    }
+}
+
+/// Returns which threshold a value of Temperature Threshold is for.
+//= NVMe base §Temperature Threshold: THSEL 0 is over and 1 is under, TMPSEL 0 is the composite; there
+// are no sensors.
+fn threshold_of(value: u32) -> Result<usize, Status> {
+    match (value >> 20 & 3, value >> 16 & 0xf) {
+        (which @ (0 | 1), 0) => Ok(which as usize),
+        _ => Err(Status::INVALID_FIELD),
+    }
+}
+
+//= NVMe base §Feature Values: 0h and FFFFFFFFh are the whole controller, or all its namespaces.
+fn is_of_controller(namespace: u32) -> bool {
+    matches!(namespace, 0 | u32::MAX)
+}
 
 /// Save bit of Set Features.
 //= NVMe base §Set Features: SV, which needs ONCS bit 4.
@@ -57,9 +101,30 @@ impl NvmeTarget {
             let host = self.member.as_ref().map_or([0; 16], |member| member.controller().host.id);
             return self.answer_page(command, &host, host.len(), out);
         }
-        let value = self.feature(which)?;
+        let value = match which {
+            id::TEMPERATURE | id::ERROR_RECOVERY => self.selected_feature(command)?,
+            _ => self.feature(which)?,
+        };
         self.answer_result(command.id(), Status::SUCCESS, u64::from(value), out);
         Ok(())
+    }
+
+    /// The value of a feature that has several.
+    fn selected_feature(&self, command: Command<'_>) -> Result<u32, Status> {
+        let features = &self.admin.as_ref().ok_or(Status::INVALID_FIELD)?.features;
+        if command.word(10) as u8 == id::TEMPERATURE {
+            return Ok(features.temperature[threshold_of(command.word(11))?]);
+        }
+        self.check_namespace(command.namespace())?;
+        Ok(features.recovery.of(command.namespace()))
+    }
+
+    /// Checks that a namespace is active, or all are meant.
+    fn check_namespace(&self, namespace: u32) -> Result<(), Status> {
+        match is_of_controller(namespace) {
+            true => Ok(()),
+            false => self.subsystem.active(namespace).map(|_| ()),
+        }
     }
 
     fn feature(&self, which: u8) -> Result<u32, Status> {
@@ -68,9 +133,10 @@ impl NvmeTarget {
             id::KEEP_ALIVE => Ok(admin.keep_alive_ms),
             id::WRITE_CACHE if self.has_cache() => Ok(1),
             id::QUEUES if !admin.discovery => Ok(queues(self.granted_queues())),
+            id::TEMPERATURE | id::ERROR_RECOVERY => Ok(0),
             which => {
                 let at = KEPT.iter().position(|(kept, _)| *kept == which);
-                Ok(admin.features.0[at.ok_or(Status::INVALID_FIELD)?])
+                Ok(admin.features.kept[at.ok_or(Status::INVALID_FIELD)?])
             }
         }
     }
@@ -102,13 +168,25 @@ impl NvmeTarget {
             id::WRITE_CACHE if has_cache => Err(Status::FEATURE_NOT_CHANGEABLE),
             //= NVMe base §Host Identifier: over fabrics Connect sets it, and nothing else does.
             id::HOST_ID => Err(Status::SEQUENCE_ERROR),
+            id::TEMPERATURE => {
+                if value >> 22 != 0 {
+                    return Err(Status::INVALID_FIELD);
+                }
+                admin.features.temperature[threshold_of(value)?] = value & 0xffff;
+                Ok(0)
+            }
+            id::ERROR_RECOVERY if value & !RECOVERY_BITS != 0 => Err(Status::INVALID_FIELD),
+            id::ERROR_RECOVERY => {
+                admin.features.recovery.set(command.namespace(), value);
+                Ok(0)
+            }
             which => {
                 let at = KEPT.iter().position(|(kept, _)| *kept == which);
                 let at = at.ok_or(Status::INVALID_FIELD)?;
                 if value & !KEPT[at].1 != 0 {
                     return Err(Status::INVALID_FIELD);
                 }
-                admin.features.0[at] = value;
+                admin.features.kept[at] = value;
                 Ok(0)
             }
         }
@@ -119,8 +197,10 @@ impl NvmeTarget {
         if which != id::HOST_ID {
             self.feature(which)?;
         }
-        //= NVMe base §Feature Values: one of the whole controller is set with NSID 0h or FFFFFFFFh.
-        if which == id::ERROR_RECOVERY || matches!(namespace, 0 | u32::MAX) {
+        if which == id::ERROR_RECOVERY {
+            return self.check_namespace(namespace);
+        }
+        if is_of_controller(namespace) {
             return Ok(());
         }
         match namespace as usize > self.subsystem.namespaces.len() {

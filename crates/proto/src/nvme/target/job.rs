@@ -51,8 +51,7 @@ impl NvmeTarget {
 
     fn flush(&mut self, command: Command<'_>) -> Result<(), Refused> {
         //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
-        let namespace = self.subsystem.namespace(command.namespace());
-        let unit = namespace.ok_or(Status::INVALID_NAMESPACE)?.id;
+        let unit = self.subsystem.active(command.namespace())?.id;
         let place = BlockRange { unit, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Flushing).ok_or(Refused::Overrun)?;
         // Without a job: databases flush after every other write.
@@ -70,8 +69,7 @@ impl NvmeTarget {
     }
 
     fn write_zeroes(&mut self, command: Command<'_>) -> Result<(), Refused> {
-        let namespace = self.subsystem.namespace(command.namespace());
-        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        let namespace = self.subsystem.active(command.namespace())?;
         let geometry = namespace.geometry;
         let shift = geometry.block_bytes.trailing_zeros();
         let (start, count) = (command.start_block(), u64::from(command.block_count()));
@@ -99,8 +97,7 @@ impl NvmeTarget {
         command: Command<'_>,
         out: &mut Outbox,
     ) -> Result<(), Refused> {
-        let namespace = self.subsystem.namespace(command.namespace());
-        let namespace = namespace.ok_or(Status::INVALID_NAMESPACE)?;
+        let namespace = self.subsystem.active(command.namespace())?;
         //= NVMe base §Dataset Management: NR is the number of ranges, less one.
         let len = ((command.word(10) & 0xff) + 1) * RANGE_BYTES;
         if command.sgl_len() < len {
@@ -166,8 +163,7 @@ impl NvmeTarget {
 
     /// Byte ranges, checked against the namespace.
     fn ranges(&self, command: Command<'_>, data: &[u8]) -> Result<Vec<(u64, u64)>, Status> {
-        let namespace = self.subsystem.namespace(command.namespace());
-        let geometry = namespace.ok_or(Status::INVALID_NAMESPACE)?.geometry;
+        let geometry = self.subsystem.active(command.namespace())?.geometry;
         let shift = geometry.block_bytes.trailing_zeros();
         let mut ranges = Vec::new();
         let (each, _) = data.as_chunks::<{ RANGE_BYTES as usize }>();

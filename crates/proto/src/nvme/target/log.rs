@@ -47,6 +47,10 @@ impl NvmeTarget {
             return Err(Status::INVALID_FIELD);
         }
         let id = command.word(10) as u8;
+        //= NVMe base §SMART / Health Information: only of the controller while LPA bit 0 is zero.
+        if id == page::HEALTH && !matches!(command.namespace(), 0 | u32::MAX) {
+            return Err(Status::INVALID_FIELD);
+        }
         let discovery = self.admin.as_ref().is_some_and(|admin| admin.discovery);
         let log = match (id, discovery) {
             //= NVMe base §Error Information: entries without an error are zero.
