@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use drumfire_tests::{Drumfire, Folder, Running, free_port, require, run, skip};
+use drumfire_tests::{Drumfire, Folder, Patience, Running, free_port, require, run, skip};
 
 const LIMIT: Duration = Duration::from_secs(120);
 const MIB: usize = 1 << 20;
@@ -143,4 +143,27 @@ fn a_server_for_one_connection_gets_one() {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     assert_eq!(finished.stderr.contains("MULTI_CONN"), cpus > 1, "{finished:?}");
     assert!(std::fs::read(under).unwrap() == bytes, "the data differ");
+}
+
+#[test]
+fn exports_are_discovered_at_our_server_and_those_of_others() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let (_running, address) = serve(&drumfire, &folder, "--volume a=ram:1m --volume b/2=ram:1m");
+    let found = drumfire.run(folder.path(), &format!("discover nbd://{address}"), LIMIT).ok();
+    assert_eq!(found.stdout, format!("nbd://{address}/a\nnbd://{address}/b/2\n"));
+    let Some(nbdkit) = require("nbdkit") else { return };
+    let port = free_port();
+    let mut command = Command::new(nbdkit);
+    command.args(["-f", "-p", &port.to_string(), "-i", "127.0.0.1", "-e", "x", "memory", "1M"]);
+    let _other = Running::start(&mut command);
+    let mut patience = Patience::new(LIMIT);
+    let found = loop {
+        let args = format!("discover nbd://127.0.0.1:{port}");
+        let found = drumfire.run(folder.path(), &args, LIMIT);
+        if found.code == Some(0) || !patience.wait() {
+            break found.ok().stdout;
+        }
+    };
+    assert!(found.starts_with(&format!("nbd://127.0.0.1:{port}/")), "{found}");
 }

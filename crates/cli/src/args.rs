@@ -385,7 +385,7 @@ pub struct Run {
 #[derive(Flags, Debug)]
 pub struct Discover {
     /// The portal: HOST[:PORT] or iscsi://HOST[:PORT], port 3260 unless named, or
-    /// nvme+tcp://HOST[:PORT], where 8009 is that of discovery services.
+    /// nvme+tcp://HOST[:PORT], where 8009 is that of discovery services, or nbd://HOST[:PORT].
     pub portal: String,
     /// File with secrets of CHAP, if an iSCSI portal demands them.
     #[arg(long, value_name = "FILE")]

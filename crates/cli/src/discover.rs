@@ -1,4 +1,4 @@
-//! `drumfire discover`: which targets a portal has.
+//! `drumfire discover`: which targets a portal has, or exports a server.
 
 use anyhow::Result;
 use block::{Text, hint};
@@ -7,7 +7,8 @@ use crate::args::Discover;
 use crate::exit::{Exit, UsageError};
 use crate::output;
 
-/// Prints a line for each target and address: `iscsi://ADDRESS/NAME`, `nvme+tcp://ADDRESS/NAME`.
+/// Prints a line for each target and address: `iscsi://ADDRESS/NAME`, `nvme+tcp://ADDRESS/NAME`,
+/// `nbd://ADDRESS/NAME`.
 pub fn main(discover: &Discover) -> Result<Exit> {
     let (scheme, portal) = discover.portal.split_once("://").unwrap_or(("iscsi", &discover.portal));
     let portal = portal.trim_end_matches('/');
@@ -35,10 +36,16 @@ pub fn main(discover: &Discover) -> Result<Exit> {
         }
         // The port of discovery services, by the standard.
         "nvme+tcp" => volume::discover_nvme(&with_port(8009))?,
+        "nbd" => {
+            let address = with_port(10809);
+            let exports = volume::discover_nbd(&address)?;
+            exports.into_iter().map(|name| (name, vec![address.clone()])).collect()
+        }
         _ => {
-            let near = hint(scheme, ["iscsi", "nvme+tcp"]);
-            let message =
-                format!("'{scheme}://' has no discovery: write iscsi:// or nvme+tcp://{near}");
+            let near = hint(scheme, ["iscsi", "nvme+tcp", "nbd"]);
+            let message = format!(
+                "'{scheme}://' has no discovery: write iscsi://, nvme+tcp:// or nbd://{near}"
+            );
             return Err(UsageError(message).into());
         }
     };

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use block::{Buf, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Pool, Rng, Tag};
-use proto::nbd::{NbdConfig, NbdExport, NbdExports, NbdInitiator, NbdTarget, NbdTargetConfig};
+use proto::nbd::{
+    NbdConfig, NbdDiscovery, NbdExport, NbdExports, NbdInitiator, NbdTarget, NbdTargetConfig,
+};
 use proto::{Endpoint, Initiator, Outbox, Phase, Target, UnitId};
 
 const BYTES: u64 = 2 << 20;
@@ -257,7 +259,7 @@ fn a_plain_client_is_served_and_corrected() {
             (1, 4, 0, 512, 0, 0),
             (3, 6, 0, 512, 0, 0),
             (16, 6, 0, 512, 22, 0),
-            (0, 4, BYTES, 512, 28, 0),
+            (0, 4, BYTES, 512, 22, 0),
             (0, 5, 0, 512, 22, 0),
             (0, 7, 0, 512, 22, 0),
             (0, 99, 0, 0, 22, 0),
@@ -385,4 +387,72 @@ fn ios_that_cannot_be_sent_keep_no_slot() {
     client.submit(0, Op::Read, 0, 512, None);
     client.settle(&mut server, 1 << 30).unwrap();
     assert_eq!(client.end.done().pop().unwrap().result, Ok(()));
+}
+
+/// What a discovery finds at a server, with the stream split in chunks.
+fn discovered(server: &mut Server, chunk: usize) -> Result<Option<Vec<String>>, proto::Ending> {
+    let mut end = NbdDiscovery::new(Nanos(0));
+    let (mut out, mut chain) = (Outbox::new(Pool::new(256, 64)), Chain::default());
+    loop {
+        let back = server.says();
+        for part in back.chunks(chunk) {
+            end.receive(Nanos(0), part, &mut out)?;
+        }
+        let there = said(&mut out, &mut chain);
+        server.take(&there, chunk)?;
+        if there.is_empty() && back.is_empty() {
+            return Ok(end.exports());
+        }
+    }
+}
+
+#[test]
+fn a_server_lists_its_exports() {
+    for chunk in [1, 3, 20, 4096] {
+        let mut server = Server::new(true, Geometry::new(BYTES, 512));
+        let found = discovered(&mut server, chunk).unwrap();
+        assert_eq!(found, Some(vec!["disk".to_owned()]));
+        assert!(server.end.finished(), "it was told that this is all");
+    }
+}
+
+#[test]
+fn a_list_that_lies_is_left() {
+    let greeting = |flags: u16| {
+        let mut bytes = [0; 18];
+        bytes[..8].copy_from_slice(b"NBDMAGIC");
+        bytes[8..16].copy_from_slice(b"IHAVEOPT");
+        bytes[16..].copy_from_slice(&flags.to_be_bytes());
+        bytes.to_vec()
+    };
+    let reply = |option: u32, kind: u32, data: &[u8]| {
+        let mut bytes = 0x0003_e889_0455_65a9_u64.to_be_bytes().to_vec();
+        bytes.extend([option, kind, data.len() as u32].map(u32::to_be_bytes).concat());
+        [bytes, data.to_vec()].concat()
+    };
+    let name = [&4_u32.to_be_bytes()[..], b"dis"].concat();
+    for (said, why) in [
+        (greeting(0), "old NBD protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "NBDMAGIC"),
+        ([greeting(3), reply(7, 2, b"")].concat(), "for the option that was sent"),
+        ([greeting(3), reply(3, 2, &name)].concat(), "a length and a name"),
+        ([greeting(3), reply(3, 2, b"ab")].concat(), "a length and a name"),
+        ([greeting(3), reply(3, 7, b"")].concat(), "exports, then the end"),
+        ([greeting(3), reply(3, 1 << 31 | 5, b"")].concat(), "requires TLS"),
+        ([greeting(3), reply(3, 1 << 31 | 2, b"no")].concat(), "does not list"),
+    ] {
+        let mut end = NbdDiscovery::new(Nanos(0));
+        let mut out = Outbox::new(Pool::new(16, 4));
+        let ended = end.receive(Nanos(0), &said, &mut out).unwrap_err().to_string();
+        assert!(ended.contains(why), "{ended}");
+        assert_eq!(end.exports(), None);
+    }
+    // A list without end takes no more memory than ours may.
+    let mut end = NbdDiscovery::new(Nanos(0));
+    let mut out = Outbox::new(Pool::new(16, 4));
+    end.receive(Nanos(0), &greeting(3), &mut out).unwrap();
+    let one = reply(3, 2, &[&4_u32.to_be_bytes()[..], b"disk"].concat());
+    let ended = (0..100_000).find_map(|_| end.receive(Nanos(0), &one, &mut out).err());
+    assert!(ended.unwrap().to_string().contains("has no end"));
+    assert!(end.tick(Nanos::from_secs(11), &mut out).is_err(), "it is not waited for");
 }

@@ -38,7 +38,7 @@ use os::Core;
 use os::cgroup::MemoryRoom;
 
 pub use crate::chap::read_chap;
-pub use crate::dial::{discover_iscsi, discover_nvme};
+pub use crate::dial::{discover_iscsi, discover_nbd, discover_nvme};
 pub use crate::fault::try_schedule;
 pub use crate::ground::{FileGround, Ground, Leaf, Looked, SAMPLES, Several};
 pub use crate::guard::{is_named, may_destroy};

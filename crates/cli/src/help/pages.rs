@@ -126,7 +126,7 @@ pub const PAGES: &[Page] = &[
         command: "discover",
         examples: &[
             ("Targets of an iSCSI portal", "drumfire discover 127.0.0.1"),
-            ("The same, at another port", "drumfire discover 127.0.0.1:3261"),
+            ("Exports of an NBD server", "drumfire discover nbd://127.0.0.1"),
             (
                 "Subsystems of an NVMe/TCP discovery service",
                 "drumfire discover nvme+tcp://127.0.0.1:8009",

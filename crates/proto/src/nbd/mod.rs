@@ -1,11 +1,13 @@
 //! NBD (Network Block Device): fixed newstyle negotiation, then simple or structured replies.
 //! One metadata context: `base:allocation`. Without TLS and extended headers.
 
+mod discovery;
 mod export;
 mod initiator;
 mod target;
 mod wire;
 
+pub use discovery::NbdDiscovery;
 pub use export::{NbdExport, NbdExports, NbdExportsError};
 pub use initiator::{NbdConfig, NbdInitiator};
 pub use target::{NbdTarget, NbdTargetConfig};

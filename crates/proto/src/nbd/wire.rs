@@ -56,6 +56,7 @@ pub(super) mod reply {
 /// Information items of GO and INFO.
 pub(super) mod info {
     pub(in super::super) const EXPORT: u16 = 0;
+    pub(in super::super) const NAME: u16 = 1;
     pub(in super::super) const DESCRIPTION: u16 = 2;
     pub(in super::super) const BLOCK_SIZE: u16 = 3;
 }

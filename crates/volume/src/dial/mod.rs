@@ -20,6 +20,7 @@ use self::keeper::{Errand, Keeper, Kept};
 use crate::{OpenError, Session};
 
 pub use iscsi::{IscsiDial, discover_iscsi};
+pub use nbd::discover_nbd;
 pub use nvme::{Hold, NvmeDial};
 pub use subsystems::discover_nvme;
 

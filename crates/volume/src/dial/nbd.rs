@@ -1,7 +1,7 @@
 //! NBD.
 
 use block::{Allocation, Nanos};
-use proto::nbd::{NbdConfig, NbdInitiator};
+use proto::nbd::{NbdConfig, NbdDiscovery, NbdInitiator};
 use proto::{Initiator, Outbox, Phase};
 
 use super::allocation::{Asking, LOGIN};
@@ -89,4 +89,26 @@ impl Errand for NbdInitiator {
     fn has_left(&self) -> bool {
         self.phase() == Phase::Closed
     }
+}
+
+impl Errand for NbdDiscovery {
+    type Found = Vec<String>;
+
+    fn found(&self) -> Option<Vec<String>> {
+        self.exports()
+    }
+
+    fn leave(&mut self, _now: Nanos, _out: &mut Outbox) {
+        // The errand ends the session when it has the answer.
+    }
+
+    fn has_left(&self) -> bool {
+        self.finished()
+    }
+}
+
+/// Asks the server at `address` for the names of its exports.
+pub fn discover_nbd(address: &str) -> Result<Vec<String>, OpenError> {
+    let (exports, _leaves) = learn(address, || address.to_owned(), NbdDiscovery::new)?;
+    Ok(exports)
 }

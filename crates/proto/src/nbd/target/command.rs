@@ -232,7 +232,14 @@ impl NbdTarget {
             command::FLUSH if asked.offset == 0 && asked.len == 0 => {
                 (Op::Flush, if asked.flags & !command::FUA == 0 { 0 } else { error::INVAL })
             }
-            command::TRIM => (Op::Trim, self.check(&asked, command::FUA, true)),
+            command::TRIM => {
+                //= NBD §Error values: ENOSPC is for data; a trim beyond the end is EINVAL.
+                let error = match self.check(&asked, command::FUA, true) {
+                    error::NOSPC => error::INVAL,
+                    error => error,
+                };
+                (Op::Trim, error)
+            }
             command::WRITE_ZEROES => {
                 let hole = asked.flags & command::NO_HOLE == 0 && trims;
                 let error = self.check(&asked, command::FUA | command::NO_HOLE, true);

@@ -172,6 +172,12 @@ impl NbdTarget {
         for size in [least, least.max(PREFERRED_BYTES), REQUEST_MAX_BYTES] {
             out.bytes(&size.to_be_bytes());
         }
+        //= NBD §NBD_INFO_NAME: the name that is meant, for clients that request it.
+        if wanted.contains(&info::NAME.to_be_bytes()) {
+            head(kind, reply::INFO, 2 + export.name.len(), out);
+            out.bytes(&info::NAME.to_be_bytes());
+            out.bytes(export.name.as_bytes());
+        }
         //= NBD §NBD_INFO_DESCRIPTION: text for people, for clients that request it.
         if wanted.contains(&info::DESCRIPTION.to_be_bytes()) {
             let words = match &export.instance {
