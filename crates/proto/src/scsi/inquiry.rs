@@ -2,8 +2,8 @@
 
 use super::capacity::physical_exponent;
 use super::field::{be16, put, put_ascii};
-use super::provisioning;
 use super::{Cdb, Plan, Sense, Unit, data};
+use super::{check, provisioning};
 use crate::Instance;
 
 /// T10 vendor identification.
@@ -137,6 +137,7 @@ fn block_limits(unit: &Unit, bytes: &mut Vec<u8>) {
     let transfer_max = (Unit::TRANSFER_BYTES_MAX / unit.block_bytes()) as u32;
     let physical = 1_u16 << physical_exponent(unit);
     bytes.resize(64, 0);
+    bytes[5] = check::compare_blocks_max(unit); // MAXIMUM COMPARE AND WRITE LENGTH
     put(bytes, 6, physical.to_be_bytes()); // OPTIMAL TRANSFER LENGTH GRANULARITY
     put(bytes, 8, transfer_max.to_be_bytes()); // MAXIMUM TRANSFER LENGTH
     put(bytes, 20, provisioning::UNMAP_BLOCKS_MAX.to_be_bytes());
@@ -232,17 +233,17 @@ mod test {
 
     #[test]
     fn block_limits_golden() {
-        let limits = |block_bytes, physical: u8, transfer: [u8; 4], same: [u8; 4]| {
+        let limits = |block_bytes, compared: u8, physical: u8, transfer: [u8; 4], same: [u8; 4]| {
             let mut expect = [0; 64];
-            expect[..8].copy_from_slice(&[0, 0xb0, 0, 0x3c, 0, 0, 0, physical]);
+            expect[..8].copy_from_slice(&[0, 0xb0, 0, 0x3c, 0, compared, 0, physical]);
             expect[8..12].copy_from_slice(&transfer);
             expect[20..28].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 1, 0]);
             expect[28..36].copy_from_slice(&[0, 0, 0, physical, 0x80, 0, 0, 0]);
             expect[40..44].copy_from_slice(&same);
             assert_eq!(page(&unit(1 << 30, block_bytes), 0xb0), expect);
         };
-        limits(512, 8, [0, 2, 0, 0], [0, 0x20, 0, 0]);
-        limits(4096, 1, [0, 0, 0x40, 0], [0, 4, 0, 0]);
+        limits(512, 255, 8, [0, 2, 0, 0], [0, 0x20, 0, 0]);
+        limits(4096, 32, 1, [0, 0, 0x40, 0], [0, 4, 0, 0]);
     }
 
     #[test]

@@ -9,6 +9,8 @@
 mod answer;
 mod capacity;
 pub mod cdb;
+mod check;
+mod claims;
 mod condition;
 mod field;
 mod inquiry;
@@ -33,6 +35,8 @@ pub(crate) use answer::{
     Capacity, ModeFlags, parse_backing, parse_designation, parse_instance, parse_mode_sense6,
     parse_product, parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
+pub use check::{Check, CheckKind};
+pub(crate) use claims::{Claim, Claims};
 pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
@@ -57,6 +61,8 @@ pub struct Unit {
     pub backing: Backing,
     /// Holes of the volume, if they are known.
     pub extents: Option<Arc<dyn Extents>>,
+    /// Ranges in use by commands that read and write in one action.
+    pub(crate) claims: Arc<Claims>,
 }
 
 /// Identity of a logical unit.
@@ -114,6 +120,8 @@ pub enum Plan {
         /// One block of data.
         pattern: Vec<u8>,
     },
+    /// Look at what a range holds.
+    Check(Check),
 }
 
 /// A CDB, padded with zeroes.
@@ -136,7 +144,8 @@ impl Unit {
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
         let (instance, backing, extents) = (None, Backing::Unknown, None);
-        Unit { id, geometry, memory, identity, instance, backing, extents }
+        let claims = Arc::default();
+        Unit { id, geometry, memory, identity, instance, backing, extents, claims }
     }
 
     /// Adds the backing store, which a vital product data page reports.
@@ -303,7 +312,7 @@ mod test {
         match plan {
             Plan::Good | Plan::Flush => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
-            Plan::Collect { len } => assert!((1..=65536).contains(len)),
+            Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),
             Plan::Read { offset, len } => inside(*offset, *len),
             Plan::Write { offset, len, .. } => {
                 inside(*offset, *len);
@@ -321,6 +330,12 @@ mod test {
                 inside(*offset, *len);
                 assert!(*len != 0 && !unit.geometry.read_only);
                 assert_eq!(pattern.len() as u64, unit.block_bytes());
+            }
+            Plan::Check(Check { kind, offset, len, .. }) => {
+                inside(*offset, (*len).into());
+                let reads =
+                    matches!(kind, CheckKind::Medium | CheckKind::Compare | CheckKind::CompareSame);
+                assert!(*len != 0 && (reads || !unit.geometry.read_only));
             }
         }
     }

@@ -12,6 +12,7 @@ pub(super) const PREVENT_ALLOW_MEDIUM_REMOVAL: u8 = 0x1e;
 pub(super) const READ_CAPACITY_10: u8 = 0x25;
 pub(super) const READ_10: u8 = 0x28;
 pub(super) const WRITE_10: u8 = 0x2a;
+pub(super) const WRITE_AND_VERIFY_10: u8 = 0x2e;
 pub(super) const VERIFY_10: u8 = 0x2f;
 pub(super) const PRE_FETCH_10: u8 = 0x34;
 pub(super) const SYNCHRONIZE_CACHE_10: u8 = 0x35;
@@ -19,7 +20,10 @@ pub(super) const WRITE_SAME_10: u8 = 0x41;
 pub(super) const UNMAP: u8 = 0x42;
 pub(super) const MODE_SENSE_10: u8 = 0x5a;
 pub(super) const READ_16: u8 = 0x88;
+pub(super) const COMPARE_AND_WRITE: u8 = 0x89;
 pub(super) const WRITE_16: u8 = 0x8a;
+pub(super) const ORWRITE_16: u8 = 0x8b;
+pub(super) const WRITE_AND_VERIFY_16: u8 = 0x8e;
 pub(super) const VERIFY_16: u8 = 0x8f;
 pub(super) const PRE_FETCH_16: u8 = 0x90;
 pub(super) const SYNCHRONIZE_CACHE_16: u8 = 0x91;
@@ -29,6 +33,7 @@ pub(super) const REPORT_LUNS: u8 = 0xa0;
 pub(super) const MAINTENANCE_IN: u8 = 0xa3;
 pub(super) const READ_12: u8 = 0xa8;
 pub(super) const WRITE_12: u8 = 0xaa;
+pub(super) const WRITE_AND_VERIFY_12: u8 = 0xae;
 pub(super) const VERIFY_12: u8 = 0xaf;
 
 /// READ CAPACITY (16), of SERVICE ACTION IN (16).

@@ -4,7 +4,7 @@ use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{
-    capacity, condition, inquiry, lba_status, lun, mode, provisioning, supported, transfer,
+    capacity, check, condition, inquiry, lba_status, lun, mode, provisioning, supported, transfer,
 };
 
 /// Validates a CDB.
@@ -54,7 +54,8 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(READ_CAPACITY_10, &[0; 9], capacity::read_capacity_10),
     row(READ_10, RANGE_10, transfer::read_10),
     row(WRITE_10, RANGE_10, transfer::write_10),
-    row(VERIFY_10, &[0x10, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0], transfer::verify_10),
+    row(WRITE_AND_VERIFY_10, VERIFY_RANGE_10, check::write_and_verify_10),
+    row(VERIFY_10, VERIFY_RANGE_10, check::verify_10).then(check::verify_block),
     row(PRE_FETCH_10, CACHE_10, transfer::pre_fetch_10),
     row(SYNCHRONIZE_CACHE_10, CACHE_10, transfer::synchronize_cache_10),
     row(
@@ -67,8 +68,16 @@ pub(super) static COMMANDS: &[Supported] = &[
         .then(provisioning::unmap_list),
     row(MODE_SENSE_10, &[0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0], mode::mode_sense_10),
     row(READ_16, &range_16(0x18), transfer::read_16),
+    row(
+        COMPARE_AND_WRITE,
+        &[0x18, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 255, 0, 0],
+        check::compare_and_write,
+    )
+    .then(check::compare_and_write_data),
     row(WRITE_16, &range_16(0x18), transfer::write_16),
-    row(VERIFY_16, &range_16(0x10), transfer::verify_16),
+    row(ORWRITE_16, &range_16(0x18), check::orwrite_16).then(check::orwrite_16_data),
+    row(WRITE_AND_VERIFY_16, &range_16(0x16), check::write_and_verify_16),
+    row(VERIFY_16, &range_16(0x16), check::verify_16).then(check::verify_block),
     row(PRE_FETCH_16, &range_16(0x02), transfer::pre_fetch_16),
     row(SYNCHRONIZE_CACHE_16, &range_16(0x02), transfer::synchronize_cache_16),
     row(WRITE_SAME_16, &range_16(0x09), provisioning::write_same_16)
@@ -106,17 +115,18 @@ pub(super) static COMMANDS: &[Supported] = &[
     .action(SA_REPORT_SUPPORTED_OPERATION_CODES),
     row(READ_12, RANGE_12, transfer::read_12),
     row(WRITE_12, RANGE_12, transfer::write_12),
-    row(
-        VERIFY_12,
-        &[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
-        transfer::verify_12,
-    ),
+    row(WRITE_AND_VERIFY_12, VERIFY_RANGE_12, check::write_and_verify_12),
+    row(VERIFY_12, VERIFY_RANGE_12, check::verify_12).then(check::verify_block),
 ];
 
 /// DPO, FUA, a 32-bit address and a 16-bit length.
 const RANGE_10: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
 /// DPO, FUA, a 32-bit address and length.
 const RANGE_12: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
+/// DPO, BYTCHK, a 32-bit address and a 16-bit length.
+const VERIFY_RANGE_10: &[u8] = &[0x16, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
+/// DPO, BYTCHK, a 32-bit address and length.
+const VERIFY_RANGE_12: &[u8] = &[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
 /// IMMED, a 32-bit address and a 16-bit length.
 const CACHE_10: &[u8] = &[0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
 

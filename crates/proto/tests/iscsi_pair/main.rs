@@ -3,6 +3,7 @@
 mod allocation;
 mod bugs;
 mod chap;
+mod check;
 mod comeback;
 mod command;
 mod control;

@@ -9,6 +9,7 @@ use crate::scsi::Sense;
 
 use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
+use super::job::INVALID_INFORMATION_UNIT;
 use super::task::{Flow, Residual, TaskState};
 
 /// SCSI status.
@@ -45,8 +46,10 @@ impl IscsiTarget {
         if task.reads {
             self.backlog.end_read(task.data.part_len(done.tag, done.buf.as_ref()));
         }
-        if task.state == TaskState::Reading {
-            return self.read_completed(slot, done, out);
+        match task.state {
+            TaskState::Reading => return self.read_completed(slot, done, out),
+            TaskState::Checking => return self.check_completed(done, out),
+            _ => {}
         }
         task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
@@ -370,20 +373,22 @@ impl IscsiTarget {
     #[cold]
     fn send_check_condition(&mut self, flow: Flow, sense: &Sense, out: &mut Outbox) {
         // The residual count excludes only the bytes moved before the failure.
-        let moved = Flow { wanted: flow.sent, ..flow }.residual();
+        let refused = *sense == INVALID_INFORMATION_UNIT && flow.wanted != 0;
+        let wanted = if refused { flow.wanted } else { flow.sent };
+        let moved = Flow { wanted, ..flow }.residual();
         //= RFC 7143 §11.4.7: the sense data follows its length in two bytes.
         let mut data = [0; 2 + Sense::FIXED_BYTES];
         data[1] = Sense::FIXED_BYTES as u8;
         data[2..].copy_from_slice(&sense.encode_fixed());
         let response = Response {
-            overflow: false,
+            overflow: moved.overflow,
             underflow: moved.underflow,
             status: CHECK_CONDITION,
             data_len: data.len() as u32,
             task_tag: flow.task_tag,
             numbers: self.next_status(),
             data_count: flow.data_number,
-            residual: if moved.underflow { moved.count } else { 0 },
+            residual: moved.count,
             ..Response::default()
         };
         self.send(&response, &data, out);

@@ -136,6 +136,7 @@ impl IscsiTarget {
             flushes: task.flushes(),
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
+        self.keep_claims();
         if let Some(presence) = self.presence.as_mut().filter(|_| self.stage == Stage::Normal) {
             presence.remember(&self.losses, self.attentions.told);
             presence.end();
@@ -147,6 +148,7 @@ impl IscsiTarget {
     fn depart_if_done(&mut self) {
         if self.leftovers.have_no_changes() {
             self.presence = None;
+            self.left_claims.clear();
         }
     }
 

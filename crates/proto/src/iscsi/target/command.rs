@@ -246,7 +246,10 @@ impl IscsiTarget {
     ) {
         let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
-        if command.last && (expected <= place.block_mask || len == 0) {
+        if expected < len as u32 && self.is_short_of_block(header, place, len as u32) {
+            return self.refuse_length(header, place, len as u32, out);
+        }
+        if command.last && len == 0 {
             return self.move_nothing(header, expected, len, self.unfit(header), out);
         }
         let Some(slot) = self.begin(header, place, TaskState::Writing) else {

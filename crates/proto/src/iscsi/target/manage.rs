@@ -205,11 +205,14 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         task.flushed = task.flushes();
         task.data.give_buf(pool);
-        (task.sense, task.job) = (None, None);
+        task.sense = None;
+        // A claim lasts as long as I/Os of its command are with the volume.
+        task.job.iter_mut().for_each(|job| job.give_bufs(pool));
         task.state = TaskState::Aborted;
         task.burst = Burst::None;
         task.epoch = epoch;
         if task.data.in_flight == 0 {
+            task.job = None;
             self.release(slot);
         }
     }
@@ -218,6 +221,7 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn aborted_completed(&mut self, slot: u16, out: &mut Outbox) {
         if self.tasks[slot].data.in_flight == 0 {
+            self.tasks[slot].job = None;
             self.release(slot);
             self.answer_waiting(out);
         }
@@ -278,6 +282,7 @@ impl IscsiTarget {
                     }
                 }
                 TaskState::Working => self.continue_work(slot, out),
+                TaskState::Checking => self.continue_check(slot, out),
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {

@@ -3,13 +3,14 @@
 //! `login` runs once, and `arrival` delays its answer until no I/O of earlier sessions is left.
 //! Then `command` and `data_out` handle the PDUs of initiators for I/Os, `answer` sends the results
 //! of volumes; these are the hot path. Other files are: `control` dispatches other PDUs, `manage`
-//! aborts tasks, `text` answers text requests, `attention` stores unit attentions. A command has
+//! aborts tasks, `text` answers text requests, `attention` stores unit attentions, `check` compares data. A command has
 //! one slot of `task`, and a slot has one or more I/Os.
 
 mod alive;
 mod answer;
 mod arrival;
 mod attention;
+mod check;
 mod command;
 mod control;
 mod data_out;
@@ -27,7 +28,7 @@ use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 use crate::flow::{Backlog, DataEnd, Leftovers};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
-use crate::scsi::Unit;
+use crate::scsi::{Claim, Unit};
 use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
@@ -138,8 +139,9 @@ pub struct IscsiTarget {
     held: Option<Box<Held>>,
     /// Failed flushes that the initiator knows of.
     losses: KnownLosses,
-    /// I/Os that are with volumes, of a connection that is lost.
+    /// I/Os that are with volumes, of a connection that is lost, and ranges that they claim.
     leftovers: Leftovers,
+    left_claims: Vec<Claim>,
     /// A line for the log.
     remark: Option<String>,
     finished: bool,
@@ -224,6 +226,7 @@ impl IscsiTarget {
             held: None,
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
+            left_claims: Vec::new(),
             remark: None,
             finished: false,
             abandoned: false,

@@ -4,8 +4,10 @@ use std::ops::{Index, IndexMut};
 
 use block::{Count, Op, Pool};
 
-use crate::flow::{Ranges, Slots, Transfer};
+use crate::flow::{Slots, Transfer};
 use crate::scsi::{Key, Sense};
+
+use super::job::Job;
 
 /// A command in flight.
 #[derive(Debug, Default)]
@@ -59,6 +61,8 @@ pub(super) enum TaskState {
     Collecting,
     /// Working on a [`Job`].
     Working,
+    /// Working on a job that looks at what blocks hold, with data of the initiator or without.
+    Checking,
     /// Aborted: its I/Os are awaited, and their results dropped.
     Aborted,
 }
@@ -89,16 +93,6 @@ pub(super) struct Flow {
     pub(super) sent: u32,
     pub(super) data_number: u32,
     pub(super) burst_left: u32,
-}
-
-/// A command that works on ranges, without data of the initiator.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) ranges: Ranges,
-    /// The block that a fill repeats.
-    pub(super) pattern: Vec<u8>,
-    /// The CDB of a command with a parameter list.
-    pub(super) cdb: [u8; 16],
 }
 
 /// The commands in flight on a connection.
@@ -178,10 +172,16 @@ impl Tasks {
         self.slots.iter().filter(|(_, task)| task.state != TaskState::Free)
     }
 
+    /// Slots in use, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.slots.iter_mut().map(|(_, task)| task).filter(|task| task.state != TaskState::Free)
+    }
+
     /// Empties every slot, with or without I/Os in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, task) in self.slots.iter_mut() {
             task.data.give_buf(pool);
+            task.job.iter_mut().for_each(|job| job.give_bufs(pool));
             *task = Task::default();
         }
     }
