@@ -12,6 +12,7 @@ pub mod cdb;
 mod check;
 mod claims;
 mod condition;
+mod conflict;
 mod field;
 mod inquiry;
 mod lba_status;
@@ -19,8 +20,12 @@ mod lun;
 mod mode;
 mod opcode;
 mod provisioning;
+mod reservation;
+mod reserve_in;
+mod reserve_out;
 mod sense;
 mod sense_text;
+mod state;
 mod supported;
 mod table;
 mod transfer;
@@ -41,7 +46,9 @@ pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
+pub use reservation::{Action, Effects, Kind, Nexus, Refusal, ReserveOut};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
+pub(crate) use state::{UnitState, Verdict};
 
 /// A logical unit: a volume with its SCSI identity.
 #[derive(Clone, Debug)]
@@ -63,6 +70,8 @@ pub struct Unit {
     pub extents: Option<Arc<dyn Extents>>,
     /// Ranges in use by commands that read and write in one action.
     pub(crate) claims: Arc<Claims>,
+    /// Reservations, and what else binds all sessions.
+    pub(crate) state: Arc<UnitState>,
 }
 
 /// Identity of a logical unit.
@@ -122,6 +131,13 @@ pub enum Plan {
     },
     /// Look at what a range holds.
     Check(Check),
+    /// Change the persistent reservations.
+    Reserve(ReserveOut),
+    /// Reserve or release the unit for this session, as in SPC-2.
+    ReserveUnit {
+        /// Otherwise release it.
+        reserve: bool,
+    },
 }
 
 /// A CDB, padded with zeroes.
@@ -144,8 +160,8 @@ impl Unit {
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
         let (instance, backing, extents) = (None, Backing::Unknown, None);
-        let claims = Arc::default();
-        Unit { id, geometry, memory, identity, instance, backing, extents, claims }
+        let (claims, state) = (Arc::default(), Arc::default());
+        Unit { id, geometry, memory, identity, instance, backing, extents, claims, state }
     }
 
     /// Adds the backing store, which a vital product data page reports.
@@ -310,7 +326,7 @@ mod test {
             assert_eq!((offset | len) % unit.block_bytes(), 0);
         };
         match plan {
-            Plan::Good | Plan::Flush => {}
+            Plan::Good | Plan::Flush | Plan::Reserve(_) | Plan::ReserveUnit { .. } => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
             Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),
             Plan::Read { offset, len } => inside(*offset, *len),

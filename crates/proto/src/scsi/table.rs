@@ -4,7 +4,8 @@ use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{
-    capacity, check, condition, inquiry, lba_status, lun, mode, provisioning, supported, transfer,
+    capacity, check, condition, inquiry, lba_status, lun, mode, provisioning, reserve_in,
+    reserve_out, supported, transfer,
 };
 
 /// Validates a CDB.
@@ -48,6 +49,8 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(READ_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::read_6),
     row(WRITE_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::write_6),
     row(INQUIRY, &[0x01, 0xff, 0xff, 0xff, 0], inquiry::inquiry),
+    row(RESERVE_6, &[0, 0, 0, 0, 0], reserve_out::reserve_6),
+    row(RELEASE_6, &[0, 0, 0, 0, 0], reserve_out::release_6),
     row(MODE_SENSE_6, &[0x08, 0xff, 0xff, 0xff, 0], mode::mode_sense_6),
     row(START_STOP_UNIT, &[0x01, 0, 0x0f, 0xf5, 0], condition::start_stop_unit),
     row(PREVENT_ALLOW_MEDIUM_REMOVAL, &[0, 0, 0, 0x01, 0], condition::prevent_allow_medium_removal),
@@ -67,6 +70,29 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(UNMAP, &[0, 0, 0, 0, 0, 0, 0xff, 0xff, 0], provisioning::unmap)
         .then(provisioning::unmap_list),
     row(MODE_SENSE_10, &[0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0], mode::mode_sense_10),
+    reserve_in_row(SA_READ_KEYS, &[0, 0, 0, 0, 0, 0, 255, 255, 0], reserve_in::read_keys),
+    reserve_in_row(
+        SA_READ_RESERVATION,
+        &[1, 0, 0, 0, 0, 0, 255, 255, 0],
+        reserve_in::read_reservation,
+    ),
+    reserve_in_row(
+        SA_REPORT_CAPABILITIES,
+        &[2, 0, 0, 0, 0, 0, 255, 255, 0],
+        reserve_in::report_capabilities,
+    ),
+    reserve_in_row(
+        SA_READ_FULL_STATUS,
+        &[3, 0, 0, 0, 0, 0, 255, 255, 0],
+        reserve_in::read_full_status,
+    ),
+    reserve_out_row(SA_REGISTER, &[0, 0, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_RESERVE, &[1, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_RELEASE, &[2, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_CLEAR, &[3, 0, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_PREEMPT, &[4, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_PREEMPT_AND_ABORT, &[5, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_REGISTER_AND_IGNORE, &[6, 0, 0, 0, 255, 255, 255, 255, 0]),
     row(READ_16, &range_16(0x18), transfer::read_16),
     row(
         COMPARE_AND_WRITE,
@@ -138,6 +164,17 @@ const fn range_16(flags: u8) -> [u8; 15] {
 
 const fn row(code: u8, usage: &'static [u8], begin: Begin) -> Supported {
     Supported { code, action: None, usage, begin, finish: None }
+}
+
+/// A service action of PERSISTENT RESERVE IN.
+const fn reserve_in_row(action: u8, usage: &'static [u8], begin: Begin) -> Supported {
+    row(PERSISTENT_RESERVE_IN, usage, begin).action(action)
+}
+
+/// A service action of PERSISTENT RESERVE OUT.
+const fn reserve_out_row(action: u8, usage: &'static [u8]) -> Supported {
+    let row = row(PERSISTENT_RESERVE_OUT, usage, reserve_out::reserve_out).action(action);
+    row.then(reserve_out::reserve_out_list)
 }
 
 /// Validates any command.

@@ -20,5 +20,6 @@ mod opening;
 mod played;
 mod random;
 mod raw;
+mod reserve;
 mod stops;
 mod unanswered;

@@ -111,6 +111,14 @@ impl Raw {
         self.served.end.receive(self.now, bytes, &mut self.served.out)
     }
 
+    /// The server has told its other connections, of which none had anything to do.
+    pub fn told(&mut self) -> Vec<Notice> {
+        let mut notices = self.served.end.take_notices();
+        notices.retain(|notice| !matches!(notice, Notice::TasksEnd(_)));
+        self.served.end.drained(self.now, &mut self.served.out);
+        notices
+    }
+
     /// Another connection did something.
     pub fn notice(&mut self, notice: &Notice) {
         self.served.end.notice(notice, &mut || true, &mut self.served.out);

@@ -10,13 +10,14 @@ use crate::scsi::Sense;
 use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
 use super::job::INVALID_INFORMATION_UNIT;
-use super::task::{Flow, Residual, TaskState};
+use super::task::{Flow, Refused, Residual, TaskState};
 
 /// SCSI status.
 //= SAM-5 §Status codes
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
 const BUSY: u8 = 0x08;
+const RESERVATION_CONFLICT: u8 = 0x18;
 const TASK_SET_FULL: u8 = 0x28;
 
 /// Data that has to be copied goes in pieces of so much when there is little room.
@@ -316,7 +317,8 @@ impl IscsiTarget {
         self.release(slot);
         match sense {
             None => self.send_good(flow, out),
-            Some(_) if refused => self.send_busy(flow, out),
+            Some(_) if refused == Refused::Busy => self.send_busy(flow, out),
+            Some(_) if refused == Refused::Conflict => self.send_conflict(flow, out),
             Some(sense) => self.send_check_condition(flow, &sense, out),
         }
     }
@@ -365,6 +367,22 @@ impl IscsiTarget {
             task_tag: flow.task_tag,
             numbers,
             data_count: flow.data_number,
+            ..Response::default()
+        };
+        self.params.put_header(&response, out);
+    }
+
+    /// A reservation forbids the command.
+    #[cold]
+    pub(super) fn send_conflict(&mut self, flow: Flow, out: &mut Outbox) {
+        let moved = Flow { wanted: flow.sent, ..flow }.residual();
+        let response = Response {
+            underflow: moved.underflow,
+            status: RESERVATION_CONFLICT,
+            task_tag: flow.task_tag,
+            numbers: self.next_status(),
+            data_count: flow.data_number,
+            residual: moved.count,
             ..Response::default()
         };
         self.params.put_header(&response, out);

@@ -141,6 +141,9 @@ impl IscsiTarget {
             presence.remember(&self.losses, self.attentions.told);
             presence.end();
         }
+        if self.stage == Stage::Normal {
+            self.forget_reserved_units();
+        }
         self.held = None;
         self.depart_if_done();
     }
@@ -149,6 +152,7 @@ impl IscsiTarget {
         if self.leftovers.have_no_changes() {
             self.presence = None;
             self.left_claims.clear();
+            self.fences.clear();
         }
     }
 

@@ -15,7 +15,7 @@ use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
 use super::command::UnitRef;
 use super::job::Job;
-use super::task::{Burst, Flow, NO_MEMORY, Task, TaskState};
+use super::task::{Burst, Flow, NO_MEMORY, Refused, Task, TaskState};
 
 /// Progress of a [`Check`].
 #[derive(Debug)]
@@ -269,7 +269,7 @@ impl IscsiTarget {
         let data = checking.chunks.swap_remove(at).data;
         data.into_iter().for_each(|buf| out.give(buf));
         if !matches!(next, Next::End) {
-            task.refused = true;
+            task.refused = Refused::Busy;
             task.spoil(NO_MEMORY);
         }
     }

@@ -7,7 +7,7 @@ use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, UnitId};
 
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
-use super::task::{Burst, Flow, NO_MEMORY, Task, TaskState};
+use super::task::{Burst, Flow, NO_MEMORY, Refused, Task, TaskState};
 use super::{IscsiTarget, Sink, violation};
 
 /// Maximum size of a read in place; a longer read of memory goes through buffers, part by part, so
@@ -38,6 +38,10 @@ impl IscsiTarget {
         let Some(unit) = self.directory.unit(self.target, lun(header)) else {
             return self.slow_command(header, out);
         };
+        let word = unit.state.word();
+        if word != 0 && self.free != (unit.id, word) {
+            return self.slow_command(header, out);
+        }
         self.expected = self.expected.wrapping_add(1);
         let place = UnitRef {
             unit: unit.id,
@@ -196,7 +200,7 @@ impl IscsiTarget {
         task.reads = state == TaskState::Reading;
         task.in_place = place.in_place;
         task.data.fua = false;
-        task.refused = false;
+        task.refused = Refused::No;
         task.data.unit = place.unit;
         task.data.block_mask = place.block_mask;
         task.lun = lun(header);
@@ -326,7 +330,7 @@ impl IscsiTarget {
             out.give(buf);
         }
         if task.data.buf.is_none() {
-            task.refused = true;
+            task.refused = Refused::Busy;
             task.spoil(NO_MEMORY);
         }
     }

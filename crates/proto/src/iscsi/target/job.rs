@@ -3,9 +3,8 @@
 
 use block::{Io, Op, Pool, Tag};
 
-use crate::Outbox;
 use crate::flow::{CLEAR_BYTES_MAX, Ranges};
-use crate::scsi::{Key, Plan, Sense, absent, report_luns};
+use crate::scsi::{Key, Plan, Refusal, Sense, absent, report_luns};
 
 use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
@@ -13,7 +12,7 @@ use super::check::Checking;
 use super::command::UnitRef;
 use super::control::reason;
 use super::task::{Burst, Flow, TaskState};
-use crate::{Ending, UnitId};
+use crate::{Ending, Fencing, Outbox, UnitId};
 
 /// Answered by the session, which knows the list of units.
 const REPORT_LUNS: u8 = 0xa0;
@@ -32,12 +31,14 @@ pub(super) struct Job {
     pub(super) cdb: [u8; 16],
     /// Work on what blocks hold.
     pub(super) checking: Option<Checking>,
+    /// Commands of others that end before this one does.
+    pub(super) fence: Option<Fencing>,
 }
 
 impl Job {
     /// Work on ranges, without data of the initiator.
     pub(super) fn new(ranges: Ranges, pattern: Vec<u8>, cdb: [u8; 16]) -> Job {
-        Job { ranges, pattern, cdb, checking: None }
+        Job { ranges, pattern, cdb, checking: None, fence: None }
     }
 
     /// Work on what blocks hold.
@@ -73,6 +74,16 @@ impl IscsiTarget {
             block_mask: unit.geometry.block_bytes - 1,
         };
         let plan = unit.plan(&command.cdb);
+        let judged = if unit.state.word() == 0 { Ok(()) } else { self.judge(&command) };
+        let pending = self.attentions.concern(&command);
+        let plan = match judged {
+            Err(Refusal::Conflict) if !pending => {
+                self.conflict(header, place, out);
+                return Ok(());
+            }
+            Err(Refusal::Check(sense)) => Err(sense),
+            _ => plan,
+        };
         let plan = self.attentions.before(&command, plan);
         self.start_other(header, place, plan, out);
         Ok(())
@@ -134,8 +145,16 @@ impl IscsiTarget {
                 self.start_job(header, place, Op::Write, vec![(offset, len)], pattern, out);
             }
             Ok(Plan::Check(check)) => self.start_check(header, place, check, out),
+            Ok(Plan::ReserveUnit { reserve }) => self.reserve_unit(header, place, reserve, out),
             // No data moves: GOOD, and data-in of a command with the write flag.
-            Ok(Plan::Good | Plan::Data(_) | Plan::Read { .. } | Plan::Write { .. }) => {
+            Ok(
+                Plan::Good
+                | Plan::Data(_)
+                | Plan::Read { .. }
+                | Plan::Write { .. }
+                // A plan that needs data-out follows from that only.
+                | Plan::Reserve(_),
+            ) => {
                 self.finish_after_data(header, place, None, out);
             }
         }
@@ -190,7 +209,7 @@ impl IscsiTarget {
     }
 
     /// Completes a command that moves no data, once its unsolicited data was received.
-    fn finish_after_data(
+    pub(super) fn finish_after_data(
         &mut self,
         header: &Header,
         place: UnitRef,
@@ -260,6 +279,9 @@ impl IscsiTarget {
             return self.check_collected(slot, check, out);
         }
         buf.into_iter().for_each(|buf| out.give(buf));
+        if let Some(Ok(Plan::Reserve(request))) = plan {
+            return self.reserve(slot, &request, out);
+        }
         let plan = plan.unwrap_or(Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
         let task = &mut self.tasks[slot];
         let (op, ranges, pattern) = match plan {
@@ -310,6 +332,10 @@ impl IscsiTarget {
                 return self.fail_when_drained(slot, out);
             }
             let Some(job) = task.job.as_mut() else { return };
+            if job.fence.as_ref().is_some_and(|fence| !fence.is_open()) {
+                return self.starve(slot);
+            }
+            job.fence = None;
             let Some((offset, left)) = job.ranges.next() else {
                 if task.data.in_flight == 0 && task.burst == Burst::None {
                     self.finish(slot, out);

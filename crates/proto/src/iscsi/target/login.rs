@@ -5,6 +5,7 @@
 
 use block::{Nanos, Pool};
 
+use crate::scsi::Nexus;
 use crate::{Ending, Outbox, Violation};
 
 use super::super::chap::{Keys, Verifier, Wrong};
@@ -415,6 +416,8 @@ impl IscsiTarget {
         if let Some(common) = login.common {
             (self.isid, self.connection) = (common.isid, common.connection);
         }
+        let name = self.initiator_name.to_ascii_lowercase();
+        self.nexus = Nexus { name, isid: self.isid };
     }
 
     pub(super) fn send_login_response(

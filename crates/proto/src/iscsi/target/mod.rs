@@ -3,7 +3,7 @@
 //! `login` runs once, and `arrival` delays its answer until no I/O of earlier sessions is left.
 //! Then `command` and `data_out` handle the PDUs of initiators for I/Os, `answer` sends the results
 //! of volumes; these are the hot path. Other files are: `control` dispatches other PDUs, `manage`
-//! aborts tasks, `text` answers text requests, `attention` stores unit attentions, `check` compares data. A command has
+//! aborts tasks, `text` answers text requests, `attention` stores unit attentions, `reserve` obeys reservations, `check` compares data. A command has
 //! one slot of `task`, and a slot has one or more I/Os.
 
 mod alive;
@@ -17,6 +17,7 @@ mod data_out;
 mod job;
 mod login;
 mod manage;
+mod reserve;
 mod task;
 mod text;
 
@@ -28,8 +29,8 @@ use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 use crate::flow::{Backlog, DataEnd, Leftovers};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
-use crate::scsi::{Claim, Unit};
-use crate::{Ending, Endpoint, Notice, Outbox, Peers, Request, Target, UnitId, Violation};
+use crate::scsi::{Claim, Nexus, Unit};
+use crate::{Ending, Endpoint, Fencing, Notice, Outbox, Peers, Request, Target, UnitId, Violation};
 
 use super::directory::{Directory, TargetEntry};
 use super::frame::{Frame, Next};
@@ -101,6 +102,12 @@ pub struct IscsiTarget {
     target: usize,
     initiator_name: String,
     isid: [u8; 6],
+    /// Initiator and session, as reservations know them.
+    nexus: Nexus,
+    /// A unit, and the word of its state with which this session may do everything.
+    free: (UnitId, u64),
+    /// Commands of this session that others wait for, up to an epoch.
+    fences: Vec<(u32, Fencing)>,
     /// CID: the initiator's number for the connection.
     connection: u16,
     params: Params,
@@ -199,6 +206,9 @@ impl IscsiTarget {
             target: 0,
             initiator_name: String::new(),
             isid: [0; 6],
+            nexus: Nexus { name: String::new(), isid: [0; 6] },
+            free: (UnitId(0), 0),
+            fences: Vec::new(),
             connection: 0,
             params: Params::before_login(),
             frame: Frame::new(LOGIN_DATA_BYTES),
@@ -456,6 +466,9 @@ impl Target for IscsiTarget {
         if self.held.is_some() {
             self.answer_held(out);
         }
+        if self.is_fenced() {
+            self.answer_waiting(out);
+        }
         self.retry_starving(out);
     }
 
@@ -464,7 +477,7 @@ impl Target for IscsiTarget {
     }
 
     fn starves(&self) -> bool {
-        !self.backlog.starving.is_empty() || self.held.is_some()
+        !self.backlog.starving.is_empty() || self.held.is_some() || self.is_fenced()
     }
 
     fn take_remark(&mut self) -> Option<String> {
@@ -480,13 +493,17 @@ impl Target for IscsiTarget {
     }
 
     fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, out: &mut Outbox) {
+        if let (Notice::TasksEnd(end), Stage::Normal) = (notice, self.stage) {
+            return self.tasks_end(end, out);
+        }
         if self.finished || self.stage != Stage::Normal && self.held.is_none() {
             return;
         }
         match notice {
+            Notice::UnitNews(unit, told) => self.hear(*unit, told),
             Notice::UnitReset(unit) => self.unit_was_reset(*unit, out),
             Notice::PeerCame(new) => self.meet(new, is_there, out),
-            Notice::ControllerEnded => {}
+            Notice::ControllerEnded | Notice::TasksEnd(_) => {}
         }
     }
 
@@ -509,6 +526,9 @@ impl Target for IscsiTarget {
         self.tasks.clear(pool);
         self.unsolicited.clear();
         self.waiting.clear();
+        if self.leftovers.have_no_changes() {
+            self.fences.clear();
+        }
     }
 }
 

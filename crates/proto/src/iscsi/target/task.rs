@@ -23,8 +23,8 @@ pub(super) struct Task {
     pub(super) reads: bool,
     /// The task was aborted, and its I/O is a flush.
     pub(super) flushed: bool,
-    /// Whether the command fails for lack of memory and may be retried.
-    pub(super) refused: bool,
+    /// Status of a command that fails without sense data.
+    pub(super) refused: Refused,
     /// Counts uses of the slot, for transfer tags.
     generation: u16,
     pub(super) lun: [u8; 8],
@@ -42,6 +42,18 @@ pub(super) struct Task {
     pub(super) sense: Option<Box<Sense>>,
     /// A command that is neither a read nor a write.
     pub(super) job: Option<Box<Job>>,
+}
+
+/// Why a command ends with another status than GOOD and CHECK CONDITION.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It does not.
+    #[default]
+    No,
+    /// There was no memory, and the initiator may retry.
+    Busy,
+    /// A reservation forbids it.
+    Conflict,
 }
 
 /// A slot is two cache lines: a batch of commands touches as many slots as it has.
@@ -175,6 +187,12 @@ impl Tasks {
     /// Slots in use, to be changed.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
         self.slots.iter_mut().map(|(_, task)| task).filter(|task| task.state != TaskState::Free)
+    }
+
+    /// Whether commands are left that were aborted up to an epoch.
+    pub(super) fn have_aborted(&self, epoch: u32) -> bool {
+        let before = |task: &Task| epoch.wrapping_sub(task.epoch) < 1 << 31;
+        self.iter().any(|(_, task)| task.state == TaskState::Aborted && before(task))
     }
 
     /// Empties every slot, with or without I/Os in flight.
