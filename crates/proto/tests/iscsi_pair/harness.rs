@@ -58,6 +58,8 @@ pub struct Setup {
     pub pool: [usize; 2],
     /// Directory and disk that several connections share; see [`Setup::together`].
     pub shared: Option<(Arc<Directory>, Memory)>,
+    /// Other addresses of the portal group.
+    pub other_portals: Vec<String>,
 }
 
 impl Default for Setup {
@@ -79,6 +81,7 @@ impl Default for Setup {
             proof: None,
             pool: [256, 64],
             shared: None,
+            other_portals: Vec::new(),
         }
     }
 }
@@ -119,6 +122,7 @@ impl Setup {
     pub fn target(&self, disk: &Memory) -> IscsiTarget {
         let config = Arc::new(self.target.clone());
         IscsiTarget::new(config, self.directory(disk), PORTAL, self.connection, Nanos(0))
+            .with_portals(self.other_portals.clone().into())
             .among(Arc::clone(&self.peers))
     }
 

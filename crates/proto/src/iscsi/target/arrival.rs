@@ -12,7 +12,7 @@ use crate::peers::{Meeting, PeerName};
 use crate::{Arrival, Ending, Notice, Outbox};
 
 use super::super::pdu::LoginRequest;
-use super::login::{Login, status};
+use super::login::{Login, session_handle, status};
 use super::{IscsiTarget, Stage};
 
 /// The last request of a login, which is not answered yet.
@@ -49,7 +49,9 @@ impl IscsiTarget {
         //= RFC 7143 §4.2.7.1: names are compared as if they were in lower case.
         let name = PeerName::Iscsi(self.initiator_name.to_ascii_lowercase(), self.target);
         //= RFC 7143 §6.3.5: the session that has this one's names and ISID ends.
-        self.presence = Some(self.peers.enter(name, self.isid, true));
+        let presence = self.peers.enter(name, self.isid, true);
+        presence.is_session(session_handle(self.connection_id));
+        self.presence = Some(presence);
         self.tell_of_arrival();
         self.held = Some(held);
         self.answer_held(out);

@@ -5,6 +5,7 @@
 
 use block::{Nanos, Pool};
 
+use crate::peers::PeerName;
 use crate::scsi::Nexus;
 use crate::{Ending, Outbox, Violation};
 
@@ -361,6 +362,7 @@ impl IscsiTarget {
         self.gathered = text;
         match result {
             Err(status) => {
+                let status = self.status_of(&login, &request, status);
                 self.send_login_response(&request, false, status, &[], out);
                 self.finished = true;
             }
@@ -372,6 +374,20 @@ impl IscsiTarget {
                 self.login = Some(login);
             }
         }
+    }
+
+    /// The status of a login that is refused. One that names a session which is there has too many
+    /// connections.
+    //= RFC 7143 §11.13.5: 020Ah is "session does not exist".
+    fn status_of(&self, login: &Login, request: &LoginRequest, status: u16) -> u16 {
+        if status != status::TOO_MANY_CONNECTIONS {
+            return status;
+        }
+        let name = login.initiator_name.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let target = login.target_name.as_ref().and_then(|name| self.directory.find(name));
+        let name = PeerName::Iscsi(name, target.unwrap_or(0));
+        let is_there = self.peers.have_session(&name, request.isid, request.tsih);
+        if is_there { status } else { status::NO_SUCH_SESSION }
     }
 
     /// Answers the last request of a login.
@@ -449,7 +465,7 @@ impl IscsiTarget {
     }
 }
 
-/// 1 to 65535.
-fn session_handle(connection_id: u32) -> u16 {
+/// TSIH of the session on a connection: 1 to 65535.
+pub(super) fn session_handle(connection_id: u32) -> u16 {
     (connection_id % 65535 + 1) as u16
 }

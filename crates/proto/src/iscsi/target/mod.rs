@@ -95,6 +95,8 @@ pub struct IscsiTarget {
     config: Arc<TargetConfig>,
     directory: Arc<Directory>,
     portal: String,
+    /// Addresses of the portal group besides that one.
+    other_portals: Arc<[String]>,
     connection_id: u32,
     stage: Stage,
     login: Option<Box<Login>>,
@@ -200,6 +202,7 @@ impl IscsiTarget {
         let tasks = Tasks::new(config.max_commands);
         IscsiTarget {
             portal: portal.to_owned(),
+            other_portals: Arc::default(),
             connection_id,
             stage: Stage::Login,
             login: Some(Box::new(Login::new(&config, now))),
@@ -248,6 +251,12 @@ impl IscsiTarget {
     /// Shares a server's list of peers with its other connections.
     pub fn among(self, peers: Arc<Peers>) -> IscsiTarget {
         IscsiTarget { peers, ..self }
+    }
+
+    /// Adds the other addresses of the portal group, in the form of `portal`: SendTargets lists
+    /// them after the address that the initiator has used.
+    pub fn with_portals(self, other_portals: Arc<[String]>) -> IscsiTarget {
+        IscsiTarget { other_portals, ..self }
     }
 
     /// State of the connection.
