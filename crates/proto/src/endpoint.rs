@@ -202,6 +202,8 @@ pub enum Notice {
     PeerCame(Arrival),
     /// These initiators are to hear of a change of a logical unit.
     UnitNews(UnitId, Vec<(Nexus, Sense)>),
+    /// All other initiators are to hear of a change of a logical unit.
+    UnitChanged(UnitId, Sense),
     /// Commands on a logical unit end.
     TasksEnd(TasksEnd),
     /// An NVMe controller was reset, was shut down, or has ended: its I/O queues end.

@@ -18,8 +18,10 @@ mod inquiry;
 mod lba_status;
 mod lun;
 mod mode;
+mod mode_select;
 mod opcode;
 mod provisioning;
+mod reports;
 mod reservation;
 mod reserve_in;
 mod reserve_out;
@@ -133,6 +135,11 @@ pub enum Plan {
     Check(Check),
     /// Change the persistent reservations.
     Reserve(ReserveOut),
+    /// Set software write protection.
+    Protect {
+        /// Otherwise clear it.
+        protected: bool,
+    },
     /// Reserve or release the unit for this session, as in SPC-2.
     ReserveUnit {
         /// Otherwise release it.
@@ -326,7 +333,8 @@ mod test {
             assert_eq!((offset | len) % unit.block_bytes(), 0);
         };
         match plan {
-            Plan::Good | Plan::Flush | Plan::Reserve(_) | Plan::ReserveUnit { .. } => {}
+            Plan::Good | Plan::Flush | Plan::Reserve(_) => {}
+            Plan::ReserveUnit { .. } | Plan::Protect { .. } => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
             Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),
             Plan::Read { offset, len } => inside(*offset, *len),

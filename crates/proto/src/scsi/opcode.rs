@@ -22,6 +22,7 @@ pub(super) const SYNCHRONIZE_CACHE_10: u8 = 0x35;
 pub(super) const READ_DEFECT_DATA_10: u8 = 0x37;
 pub(super) const WRITE_SAME_10: u8 = 0x41;
 pub(super) const UNMAP: u8 = 0x42;
+pub(super) const LOG_SENSE: u8 = 0x4d;
 pub(super) const MODE_SELECT_10: u8 = 0x55;
 pub(super) const MODE_SENSE_10: u8 = 0x5a;
 pub(super) const PERSISTENT_RESERVE_IN: u8 = 0x5e;

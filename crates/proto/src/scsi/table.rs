@@ -4,8 +4,8 @@ use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{
-    capacity, check, condition, inquiry, lba_status, lun, mode, provisioning, reserve_in,
-    reserve_out, supported, transfer,
+    capacity, check, condition, inquiry, lba_status, lun, mode, mode_select, provisioning, reports,
+    reserve_in, reserve_out, supported, transfer,
 };
 
 /// Validates a CDB.
@@ -49,6 +49,8 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(READ_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::read_6),
     row(WRITE_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::write_6),
     row(INQUIRY, &[0x01, 0xff, 0xff, 0xff, 0], inquiry::inquiry),
+    row(MODE_SELECT_6, &[0x10, 0, 0, 0xff, 0], mode_select::mode_select_6)
+        .then(mode_select::mode_list_6),
     row(RESERVE_6, &[0, 0, 0, 0, 0], reserve_out::reserve_6),
     row(RELEASE_6, &[0, 0, 0, 0, 0], reserve_out::release_6),
     row(MODE_SENSE_6, &[0x08, 0xff, 0xff, 0xff, 0], mode::mode_sense_6),
@@ -61,6 +63,7 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(VERIFY_10, VERIFY_RANGE_10, check::verify_10).then(check::verify_block),
     row(PRE_FETCH_10, CACHE_10, transfer::pre_fetch_10),
     row(SYNCHRONIZE_CACHE_10, CACHE_10, transfer::synchronize_cache_10),
+    row(READ_DEFECT_DATA_10, &[0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0], reports::read_defect_data_10),
     row(
         WRITE_SAME_10,
         &[0x08, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0],
@@ -69,6 +72,9 @@ pub(super) static COMMANDS: &[Supported] = &[
     .then(provisioning::write_same_10_block),
     row(UNMAP, &[0, 0, 0, 0, 0, 0, 0xff, 0xff, 0], provisioning::unmap)
         .then(provisioning::unmap_list),
+    row(LOG_SENSE, &[0, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0], reports::log_sense),
+    row(MODE_SELECT_10, &[0x10, 0, 0, 0, 0, 0, 0xff, 0xff, 0], mode_select::mode_select_10)
+        .then(mode_select::mode_list_10),
     row(MODE_SENSE_10, &[0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0], mode::mode_sense_10),
     reserve_in_row(SA_READ_KEYS, &[0, 0, 0, 0, 0, 0, 255, 255, 0], reserve_in::read_keys),
     reserve_in_row(
@@ -143,6 +149,11 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(WRITE_12, RANGE_12, transfer::write_12),
     row(WRITE_AND_VERIFY_12, VERIFY_RANGE_12, check::write_and_verify_12),
     row(VERIFY_12, VERIFY_RANGE_12, check::verify_12).then(check::verify_block),
+    row(
+        READ_DEFECT_DATA_12,
+        &[0x1f, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0],
+        reports::read_defect_data_12,
+    ),
 ];
 
 /// DPO, FUA, a 32-bit address and a 16-bit length.

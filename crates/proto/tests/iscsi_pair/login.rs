@@ -183,7 +183,7 @@ fn only_a_session_that_is_there_has_too_many_connections() {
     let setup = Setup::default().together();
     let mut first = Raw::new(&setup);
     first.login(&text(&NAMES)).unwrap();
-    let mut join = |tsih: u16, isid: [u8; 6]| {
+    let join = |tsih: u16, isid: [u8; 6]| {
         let mut raw = Raw::new(&Setup { connection: 9, ..setup.clone() });
         let names = text(&NAMES);
         let request = LoginRequest { tsih, isid, ..request(1, Some(3), names.len()) };

@@ -305,3 +305,39 @@ fn nothing_of_this_is_told_to_strangers_or_grows() {
     server.raws[0].notice(&Notice::UnitNews(proto::UnitId(5), vec![]));
     assert_eq!(server.attentions(0), []);
 }
+
+#[test]
+fn software_write_protection_binds_all_sessions_and_is_told() {
+    for in_place in [false, true] {
+        let mut server = Server::new(2, in_place);
+        let mut page = [0; 16];
+        (page[4], page[5], page[7], page[12], page[13]) = (0x0a, 10, 0x10, 0xff, 0xff);
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[1], cdb[4]) = (0x15, 0x10, 16);
+        for swp in [true, false] {
+            page[8] = u8::from(swp) << 3;
+            assert_eq!(server.run(1, cdb, Way::Write, 16, &page).status, 0);
+            assert_eq!(server.attentions(0), [Sense::MODE_PARAMETERS_CHANGED]);
+            assert_eq!(server.attentions(1), []);
+            for who in [0, 1] {
+                let write = cdb::write10(0, 1, false);
+                let end = server.run(who, write, Way::Write, 512, &[1; 512]);
+                assert_eq!(end.sense, swp.then_some(Sense::SOFTWARE_WRITE_PROTECTED));
+                let unmap = cdb::unmap_list(&[(0, 1)]);
+                let end = server.run(who, cdb::unmap(24), Way::Write, 24, &unmap);
+                assert_eq!(end.sense, swp.then_some(Sense::SOFTWARE_WRITE_PROTECTED));
+                assert_eq!(server.read(who), 0);
+                let flush = server.run(who, cdb::synchronize_cache10(), Way::None, 0, &[]);
+                assert_eq!(flush.status, 0);
+            }
+            // The same again changes nothing, and tells nobody.
+            assert_eq!(server.run(1, cdb, Way::Write, 16, &page).status, 0);
+            assert_eq!(server.attentions(0), []);
+        }
+        // The write cache is what the volume says.
+        let caching = [0, 0, 0, 0, 8, 18, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        cdb[4] = 24;
+        let end = server.run(1, cdb, Way::Write, 24, &caching);
+        assert_eq!(end.sense.map(|sense| sense.asc), Some(0x26));
+    }
+}

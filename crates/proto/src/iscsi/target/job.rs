@@ -153,7 +153,8 @@ impl IscsiTarget {
                 | Plan::Read { .. }
                 | Plan::Write { .. }
                 // A plan that needs data-out follows from that only.
-                | Plan::Reserve(_),
+                | Plan::Reserve(_)
+                | Plan::Protect { .. },
             ) => {
                 self.finish_after_data(header, place, None, out);
             }
@@ -279,8 +280,10 @@ impl IscsiTarget {
             return self.check_collected(slot, check, out);
         }
         buf.into_iter().for_each(|buf| out.give(buf));
-        if let Some(Ok(Plan::Reserve(request))) = plan {
-            return self.reserve(slot, &request, out);
+        match plan {
+            Some(Ok(Plan::Reserve(request))) => return self.reserve(slot, &request, out),
+            Some(Ok(Plan::Protect { protected })) => return self.protect(slot, protected, out),
+            _ => {}
         }
         let plan = plan.unwrap_or(Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
         let task = &mut self.tasks[slot];

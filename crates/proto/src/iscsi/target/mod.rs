@@ -510,6 +510,7 @@ impl Target for IscsiTarget {
         }
         match notice {
             Notice::UnitNews(unit, told) => self.hear(*unit, told),
+            Notice::UnitChanged(unit, sense) => self.hear_change(*unit, *sense),
             Notice::UnitReset(unit) => self.unit_was_reset(*unit, out),
             Notice::PeerCame(new) => self.meet(new, is_there, out),
             Notice::ControllerEnded | Notice::TasksEnd(_) => {}

@@ -95,6 +95,24 @@ impl IscsiTarget {
         }
     }
 
+    /// Another session has changed something that everybody is to hear of.
+    pub(super) fn hear_change(&mut self, unit: UnitId, sense: Sense) {
+        let luns = self.luns_of(unit);
+        luns.into_iter().for_each(|lun| self.attentions.establish(encode_lun(lun), sense));
+    }
+
+    /// MODE SELECT sets or clears software write protection.
+    pub(super) fn protect(&mut self, slot: u16, protected: bool, out: &mut Outbox) {
+        let lun = self.tasks[slot].lun;
+        let unit = self.unit(lun).map(|unit| (unit.id, unit.state.protect(protected)));
+        if let Some((unit, true)) = unit {
+            //= SPC-4 §MODE SELECT (6) command: all other initiators get an attention.
+            self.tell(Notice::UnitChanged(unit, Sense::MODE_PARAMETERS_CHANGED));
+        }
+        self.tasks[slot].state = TaskState::Working;
+        self.continue_work(slot, out);
+    }
+
     /// Another session ends commands of this one.
     //= SAM-5 §Aborting commands: with TAS zero they end without a status, and an attention tells it.
     pub(super) fn tasks_end(&mut self, end: &TasksEnd, out: &mut Outbox) {

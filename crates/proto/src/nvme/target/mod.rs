@@ -446,6 +446,7 @@ impl Target for NvmeTarget {
             Notice::ControllerEnded
             | Notice::UnitReset(_)
             | Notice::UnitNews(..)
+            | Notice::UnitChanged(..)
             | Notice::TasksEnd(_)
             | Notice::PeerCame(_) => {}
         }
