@@ -183,6 +183,14 @@ fn compare_and_write_writes_only_what_compares() {
 }
 
 #[test]
+fn a_count_that_wrapped_to_zero_is_no_success() {
+    let mut raw = raw(&Setup::default());
+    assert!(good(&run(&mut raw, compare_and_write(5, 0), &[])));
+    let end = run(&mut raw, compare_and_write(5, 0), &[1; 2 * BLOCK]);
+    assert_eq!(end.sense, Some(Sense::cdb_field(13)));
+}
+
+#[test]
 fn orwrite_sets_bits() {
     let mut raw = raw(&Setup::default());
     raw.served.disk.write(512, &[0x11; 2 * BLOCK]);

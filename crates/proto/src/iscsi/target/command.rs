@@ -253,7 +253,7 @@ impl IscsiTarget {
         if expected < len as u32 && self.is_short_of_block(header, place, len as u32) {
             return self.refuse_length(header, place, len as u32, out);
         }
-        if command.last && len == 0 {
+        if command.last && (expected == 0 || len == 0) {
             return self.move_nothing(header, expected, len, self.unfit(header), out);
         }
         let Some(slot) = self.begin(header, place, TaskState::Writing) else {

@@ -145,6 +145,9 @@ impl IscsiTarget {
                 self.start_job(header, place, Op::Write, vec![(offset, len)], pattern, out);
             }
             Ok(Plan::Check(check)) => self.start_check(header, place, check, out),
+            Ok(Plan::Good) if command.write && counts_to_zero(&command) => {
+                self.refuse(header, place, Sense::cdb_field(13), out);
+            }
             Ok(Plan::ReserveUnit { reserve }) => self.reserve_unit(header, place, reserve, out),
             // No data moves: GOOD, and data-in of a command with the write flag.
             Ok(
@@ -184,11 +187,12 @@ impl IscsiTarget {
         self.finish_after_data(header, place, Some(sense), out);
     }
 
-    /// Whether a write announces less data than its `wanted` bytes, and cuts a block.
+    /// Whether a write announces less data than its `wanted` bytes, and cuts a block. One that
+    /// announces nothing moves nothing, as its residual count says.
     pub(super) fn is_short_of_block(&self, header: &Header, place: UnitRef, wanted: u32) -> bool {
         let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
-        expected < wanted && (expected == 0 || expected & place.block_mask != 0)
+        expected < wanted && expected & place.block_mask != 0
     }
 
     /// The announced data does not fit a command that moves `wanted` bytes: nothing is moved, and
@@ -372,6 +376,12 @@ impl IscsiTarget {
     pub(super) fn reject_immediate(&mut self, header: &Header, out: &mut Outbox) {
         self.reject(header, reason::TOO_MANY_IMMEDIATE, out);
     }
+}
+
+/// Whether a COMPARE AND WRITE of no blocks brings data: the number did not fit its byte, and GOOD
+/// would say that something was compared.
+fn counts_to_zero(command: &Command) -> bool {
+    command.cdb[0] == 0x89 && command.expected_len != 0
 }
 
 /// Whether the data-out of a command with a parameter list is blocks, of which none may be missing
