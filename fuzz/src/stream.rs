@@ -65,8 +65,8 @@ const COMMANDS: [(u8, u8, usize); 16] = [
     (0x93, 1, 13),
 ];
 
-/// Half of the SCSI commands become one of [`COMMANDS`], on few blocks of a unit that is there, with
-/// a length that fits the `len` bytes of data half of the time.
+/// Half of the SCSI commands become one of [`COMMANDS`], on few blocks of a unit that is there. The
+/// length fits the `len` bytes of data half of the time.
 fn likely_command(header: &mut [u8; HEADER_BYTES], len: u32) {
     let [wish, choice, other] = [header[46], header[32], header[33]];
     if header[0] & 0x3f != 0x01 || wish & 1 == 0 {

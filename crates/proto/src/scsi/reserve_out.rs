@@ -1,5 +1,5 @@
-//! PERSISTENT RESERVE OUT, and RESERVE and RELEASE (6) of SPC-2. The session, which knows whose they
-//! are, executes them.
+//! PERSISTENT RESERVE OUT, and RESERVE and RELEASE (6) of SPC-2. The session, which knows whose
+//! they are, executes them.
 
 use super::field::{be32, be64};
 use super::reservation::{Action, Kind, ReserveOut};
@@ -64,10 +64,10 @@ pub(super) fn release_6(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 
 /// Refuses reservations for others, and of parts.
 fn whole(cdb: &Cdb) -> Result<(), Sense> {
-    if cdb[1] & 0x11 != 0 {
-        Err(Sense::cdb_bit(1, if cdb[1] & 0x10 != 0 { 4 } else { 0 }))
-    } else {
-        Ok(())
+    match cdb[1] & 0x11 {
+        0 => Ok(()),
+        0x01 => Err(Sense::cdb_bit(1, 0)),
+        _ => Err(Sense::cdb_bit(1, 4)),
     }
 }
 
