@@ -277,6 +277,9 @@ pub enum Ending {
     /// The peer refused the connection: a message for the user.
     #[error("{0}")]
     Refused(String),
+    /// The volume is at another address: connect there.
+    #[error("{}", .0.words)]
+    Moved(Moved),
     /// The peer did not answer in time.
     #[error("timed out: {0}")]
     TimedOut(&'static str),
@@ -293,6 +296,15 @@ impl Ending {
     pub fn lost_power(&self) -> bool {
         matches!(self, Ending::Attention(attention) if attention.lost_power)
     }
+}
+
+/// Another address of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Host and port.
+    pub address: String,
+    /// A message for the user, if nobody goes there.
+    pub words: String,
 }
 
 /// A condition of a volume after which nothing that was learned of it is sure.

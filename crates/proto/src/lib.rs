@@ -22,7 +22,7 @@ pub mod scsi;
 
 pub use disk_id::DiskId;
 pub use endpoint::{
-    Attention, Ending, Endpoint, Fence, Fencing, Initiator, Notice, Phase, Request, Target,
+    Attention, Ending, Endpoint, Fence, Fencing, Initiator, Moved, Notice, Phase, Request, Target,
     TasksEnd, Unanswered, UnitId, Violation,
 };
 pub use flow::IO_TIMEOUT;

@@ -20,6 +20,7 @@ mod lun;
 mod mode;
 mod mode_select;
 mod opcode;
+mod ports;
 mod provisioning;
 mod reports;
 mod reservation;

@@ -4,8 +4,8 @@ use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{
-    capacity, check, condition, inquiry, lba_status, lun, mode, mode_select, provisioning, reports,
-    reserve_in, reserve_out, supported, transfer,
+    capacity, check, condition, inquiry, lba_status, lun, mode, mode_select, ports, provisioning,
+    reports, reserve_in, reserve_out, supported, transfer,
 };
 
 /// Validates a CDB.
@@ -127,6 +127,12 @@ pub(super) static COMMANDS: &[Supported] = &[
     )
     .action(SA_GET_LBA_STATUS),
     row(REPORT_LUNS, &[0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0], lun::report_luns_alone),
+    row(
+        MAINTENANCE_IN,
+        &[0x2a, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0],
+        ports::report_target_port_groups,
+    )
+    .action(SA_REPORT_TARGET_PORT_GROUPS),
     row(
         MAINTENANCE_IN,
         &[
@@ -259,7 +265,7 @@ mod test {
     fn usage_names_the_service_action() {
         for command in COMMANDS {
             if let Some(action) = command.action {
-                assert_eq!(command.usage[0], action);
+                assert_eq!(command.usage[0] & 0x1f, action);
             }
         }
     }
