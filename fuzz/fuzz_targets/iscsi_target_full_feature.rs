@@ -1,5 +1,5 @@
-//! Arbitrary bytes after a login. The first bytes select how it is split and how fast the
-//! volumes are; noise becomes whole PDUs, or stays noise.
+//! Arbitrary bytes after the logins of two initiators. The first bytes select how it is split, how
+//! fast the volumes are, and who sends; noise becomes whole PDUs, or stays noise.
 #![no_main]
 
 use drumfire_fuzz::{Cut, Serving, TARGET_NAME, login_request, polite_iscsi};
@@ -7,21 +7,34 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let [seed, manner, noise @ ..] = input else { return };
-    let keys = format!(
-        "InitiatorName=iqn.2026-11.org.example:noise\0SessionType=Normal\0\
-         TargetName={TARGET_NAME}\0InitialR2T={}\0ImmediateData=Yes\0",
-        if manner & 1 == 0 { "Yes" } else { "No" }
-    );
-    let mut target = Serving::iscsi();
-    target.receive(&login_request(keys.as_bytes())).expect("a plain login works");
-    target.answers();
+    let keys = |name: &str| {
+        format!(
+            "InitiatorName=iqn.2026-11.org.example:{name}\0SessionType=Normal\0\
+             TargetName={TARGET_NAME}\0InitialR2T={}\0ImmediateData=Yes\0",
+            if manner & 1 == 0 { "Yes" } else { "No" }
+        )
+    };
+    let [mut target, mut other] = Serving::iscsi_two();
+    for (serving, name) in [(&mut target, "noise"), (&mut other, "other")] {
+        serving.receive(&login_request(keys(name).as_bytes())).expect("a plain login works");
+        serving.answers();
+    }
+    let (noise, others) =
+        if manner & 32 != 0 { noise.split_at(noise.len() / 2) } else { (noise, &[][..]) };
+    let others = polite_iscsi(others, 0);
+    let mut others = Cut::new(&others, *seed);
     let stream = if manner & 2 == 0 { polite_iscsi(noise, 0) } else { noise.to_vec() };
     let slow = manner & 4 != 0;
     for part in Cut::new(&stream, *seed) {
         let open = target.receive(part).is_some();
         target.work(if slow { 1 } else { usize::MAX }, manner & 8 != 0);
         target.answers();
-        if !open {
+        target.tell(&mut other);
+        let both = others.next().is_none_or(|part| other.receive(part).is_some());
+        other.work(1, manner & 8 != 0);
+        other.answers();
+        other.tell(&mut target);
+        if !open || !both {
             break;
         }
     }
@@ -31,4 +44,5 @@ fuzz_target!(|input: &[u8]| {
         target.answers();
     }
     target.lose();
+    other.lose();
 });

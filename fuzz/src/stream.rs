@@ -35,12 +35,61 @@ pub fn polite_iscsi_to(noise: &[u8], mut number: u32, asked: Option<u32>) -> Vec
             header[24..28].copy_from_slice(&number.to_be_bytes());
             number = number.wrapping_add(u32::from(is_numbered(header[0])));
         }
+        likely_command(&mut header, len as u32);
         stream.extend(header);
         stream.extend(data);
         stream.resize(stream.len().next_multiple_of(4), 0);
     }
     stream.extend(rest);
     stream
+}
+
+/// Commands that noise hardly finds: operation code, service actions, and the byte of the CDB with
+/// the low byte of a length.
+const COMMANDS: [(u8, u8, usize); 16] = [
+    (0x5e, 4, 8),
+    (0x5f, 8, 8),
+    (0x16, 1, 4),
+    (0x17, 1, 4),
+    (0x15, 1, 4),
+    (0x55, 1, 8),
+    (0x89, 1, 13),
+    (0x8b, 1, 13),
+    (0x8e, 1, 13),
+    (0x8f, 1, 13),
+    (0x2e, 1, 8),
+    (0x2f, 1, 8),
+    (0x37, 1, 8),
+    (0xb7, 1, 9),
+    (0x4d, 1, 8),
+    (0x93, 1, 13),
+];
+
+/// Half of the SCSI commands become one of [`COMMANDS`], on few blocks of a unit that is there. The
+/// length fits the `len` bytes of data half of the time.
+fn likely_command(header: &mut [u8; HEADER_BYTES], len: u32) {
+    let [wish, choice, other] = [header[46], header[32], header[33]];
+    if header[0] & 0x3f != 0x01 || wish & 1 == 0 {
+        return;
+    }
+    let (code, actions, length_at) = COMMANDS[usize::from(choice) % COMMANDS.len()];
+    header[8..16].copy_from_slice(&[0, 1 + (wish >> 1 & 1), 0, 0, 0, 0, 0, 0]);
+    let cdb = &mut header[32..];
+    let flags = if actions > 1 { 0 } else { other & 0x1e };
+    (cdb[0], cdb[1]) = (code, other % actions | flags);
+    // Few types, addresses and lengths.
+    let few = cdb[2] & 0x0f;
+    cdb[2..14].fill(0);
+    (cdb[2], cdb[14], cdb[15]) = (if code == 0x5f { few } else { 0 }, 0, 0);
+    let address_at = if code & 0xe0 == 0x80 { 9 } else { 5 };
+    if !matches!(code, 0x5e | 0x5f | 0x15 | 0x55 | 0x16 | 0x17 | 0x4d) {
+        cdb[address_at] = few;
+    }
+    let blocks = matches!(code, 0x2e..=0x2f | 0x80..=0x93);
+    cdb[length_at] = if blocks { other >> 5 } else { len as u8 };
+    if wish & 4 == 0 {
+        header[20..24].copy_from_slice(&len.to_be_bytes());
+    }
 }
 
 /// Whether a PDU consumes a number: not immediate ones, data or R2Ts.

@@ -10,7 +10,7 @@ use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
 use proto::scsi::{Identity, Unit};
-use proto::{DiskId, Outbox, Request, Target, UnitId};
+use proto::{DiskId, Outbox, Peers, Request, Target, UnitId};
 
 use crate::nbd::Patches;
 use crate::{SUBSYSTEM_NAME, TARGET_NAME, VOLUME_BYTES, take};
@@ -61,7 +61,14 @@ fn geometry() -> Geometry {
 impl Serving<IscsiTarget> {
     /// An iSCSI connection; the units are LUNs 1 and 2.
     pub fn iscsi() -> Serving<IscsiTarget> {
-        let memory = memory();
+        let [one, _] = Serving::iscsi_two();
+        one
+    }
+
+    /// Two connections of one server, with the same units.
+    pub fn iscsi_two() -> [Serving<IscsiTarget>; 2] {
+        let memories = [memory(), memory()];
+        let (memory, peers) = (memories[0].clone(), Arc::new(Peers::new()));
         let unit = |id: u32| {
             let identity = Identity { disk: disk(id), product: "ram".into() };
             let memory = (id == 0).then(|| memory.clone());
@@ -79,8 +86,26 @@ impl Serving<IscsiTarget> {
         let directory = Directory::new(vec![entry, locked]).expect("good names");
         let directory = Arc::new(directory);
         let config = Arc::new(TargetConfig { max_commands: 16, ..TargetConfig::default() });
-        let portal = "192.0.2.1:3260,1";
-        Serving::new(IscsiTarget::new(config, directory, portal, 1, Nanos(0)), memory)
+        [1, 2].map(|number| {
+            let (config, directory) = (Arc::clone(&config), Arc::clone(&directory));
+            let portal = "192.0.2.1:3260,1";
+            let end = IscsiTarget::new(config, directory, portal, number, Nanos(0));
+            let serving = Serving::new(end.among(Arc::clone(&peers)), memories[0].clone());
+            Serving { memories: memories.clone(), ..serving }
+        })
+    }
+
+    /// Tells the other connection what this one has for it, and continues what waited for that.
+    pub fn tell(&mut self, other: &mut Serving<IscsiTarget>) {
+        let notices = self.end.take_notices();
+        for notice in &notices {
+            other.end.notice(notice, &mut || true, &mut other.out);
+        }
+        drop(notices);
+        for serving in [self, other] {
+            serving.end.drained(serving.now, &mut serving.out);
+            serving.taken.extend(serving.end.requests().drain(..));
+        }
     }
 }
 

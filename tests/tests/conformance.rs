@@ -31,6 +31,22 @@ fn cases(output: &str) -> Vec<(String, Case)> {
     cases
 }
 
+/// Cases that fail at every target, with the fault of the suite.
+const FAULTS: [(&str, &str); 2] = [
+    ("GetLBAStatus.UnmapSingle", "the suite expects the address of another descriptor"),
+    ("WriteSame10.UnmapUntilEnd", "the suite writes ones, and expects zeroes"),
+];
+
+/// The result of a case, with faults of the suite as skips. One that passes is no fault any more.
+fn without_faults(name: &str, outcome: Case) -> Case {
+    let Some((_, why)) = FAULTS.iter().find(|fault| fault.0 == name) else { return outcome };
+    match outcome {
+        Case::Failed(_) => Case::Skipped((*why).to_owned()),
+        Case::Passed => Case::Failed("it passes: remove it from the list of faults".to_owned()),
+        skipped @ Case::Skipped(_) => skipped,
+    }
+}
+
 fn judge(said: &str) -> Case {
     let lines: Vec<&str> = said.lines().map(str::trim).collect();
     let verdict = |line: &&str| line.starts_with("passed") || line.starts_with("FAILED");
@@ -59,9 +75,15 @@ fn family(name: &str) {
     // Below 2^21 blocks, or cases about the end of the disk are skipped.
     let served = drumfire.serve(&["disk=ram:256m"]);
     let mut command = Command::new(&suite);
-    command.args(["--dataloss", &format!("--test={name}"), &served.uri("disk")]);
+    // Two sessions, for the cases about several.
+    let uri = served.uri("disk");
+    command.args(["--dataloss", &format!("--test={name}"), &uri, &uri]);
     let finished = run(&mut command, LIMIT);
-    let cases = cases(&finished.stdout);
+    let cases = cases(&finished.stdout).into_iter().map(|(name, outcome)| {
+        let outcome = without_faults(&name, outcome);
+        (name, outcome)
+    });
+    let cases: Vec<(String, Case)> = cases.collect();
     assert!(!cases.is_empty(), "no case of {name} ran: {finished:?}");
     for (name, outcome) in &cases {
         case("libiscsi", name, outcome);
@@ -80,16 +102,51 @@ macro_rules! families {
 }
 
 families! {
-    test_unit_ready "SCSI.TestUnitReady"
+    compare_and_write "SCSI.CompareAndWrite"
+    get_lba_status "SCSI.GetLBAStatus"
     inquiry "SCSI.Inquiry"
-    read_capacity_16 "SCSI.ReadCapacity16"
+    mandatory "SCSI.Mandatory"
+    mode_sense_6 "SCSI.ModeSense6"
+    no_media "SCSI.NoMedia"
+    or_write "SCSI.OrWrite"
+    prefetch_10 "SCSI.Prefetch10"
+    prefetch_16 "SCSI.Prefetch16"
+    prin_read_keys "SCSI.PrinReadKeys"
+    prin_serviceaction_range "SCSI.PrinServiceactionRange"
+    prin_report_capabilities "SCSI.PrinReportCapabilities"
+    prout_register "SCSI.ProutRegister"
+    prout_reserve "SCSI.ProutReserve"
+    prout_clear "SCSI.ProutClear"
+    prout_preempt "SCSI.ProutPreempt"
+    read_6 "SCSI.Read6"
     read_10 "SCSI.Read10"
+    read_12 "SCSI.Read12"
     read_16 "SCSI.Read16"
+    read_capacity_10 "SCSI.ReadCapacity10"
+    read_capacity_16 "SCSI.ReadCapacity16"
+    read_defect_data_10 "SCSI.ReadDefectData10"
+    read_defect_data_12 "SCSI.ReadDefectData12"
+    report_supported_opcodes "SCSI.ReportSupportedOpcodes"
+    reserve_6 "SCSI.Reserve6"
+    start_stop_unit "SCSI.StartStopUnit"
+    test_unit_ready "SCSI.TestUnitReady"
+    unmap "SCSI.Unmap"
+    verify_10 "SCSI.Verify10"
+    verify_12 "SCSI.Verify12"
+    verify_16 "SCSI.Verify16"
     write_10 "SCSI.Write10"
+    write_12 "SCSI.Write12"
     write_16 "SCSI.Write16"
+    write_same_10 "SCSI.WriteSame10"
+    write_same_16 "SCSI.WriteSame16"
+    write_verify_10 "SCSI.WriteVerify10"
+    write_verify_12 "SCSI.WriteVerify12"
+    write_verify_16 "SCSI.WriteVerify16"
+    multipath_io "SCSI.MultipathIO"
     command_numbers "iSCSI.iSCSIcmdsn"
     data_numbers "iSCSI.iSCSIdatasn"
     residuals "iSCSI.iSCSIResiduals"
+    task_management "iSCSI.iSCSITMF"
     nop "iSCSI.iSCSINop"
     send_targets "iSCSI.iSCSISendTargets"
 }

@@ -85,6 +85,7 @@ mod ranks_operator;
 mod ranks_roles;
 mod ranks_slurm;
 mod read_back;
+mod redirect;
 mod replaced;
 mod scenario;
 mod scenario_cut;

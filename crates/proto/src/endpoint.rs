@@ -1,9 +1,11 @@
 //! The interface of a protocol end: initiator or target of one connection.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use block::{Allocation, Backing, Cause, Done, Geometry, Io, Nanos, Op, Pool};
 
+use crate::scsi::{Nexus, Sense};
 use crate::{Arrival, Outbox};
 
 /// One end of one connection.
@@ -208,9 +210,45 @@ pub enum Notice {
     /// A peer has connected: older sessions of its name end, and other connections of the peer
     /// report whether they are alive.
     PeerCame(Arrival),
+    /// These initiators are to hear of a change of a logical unit.
+    UnitNews(UnitId, Vec<(Nexus, Sense)>),
+    /// All other initiators are to hear of a change of a logical unit.
+    UnitChanged(UnitId, Sense),
+    /// Commands on a logical unit end.
+    TasksEnd(TasksEnd),
     /// An NVMe controller was reset, was shut down, or has ended: its I/O queues end.
     ControllerEnded,
 }
+
+/// Commands that end because another session says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TasksEnd {
+    /// The logical unit.
+    pub unit: UnitId,
+    /// Those whose commands end; `None`: all.
+    pub of: Option<Vec<Nexus>>,
+    /// Held until they have ended.
+    pub fence: Fencing,
+}
+
+/// Held by everybody who has I/Os that somebody waits for: open when only one who waits is left.
+#[derive(Clone, Debug, Default)]
+pub struct Fencing(Arc<()>);
+
+impl Fencing {
+    /// Whether nobody else holds it.
+    pub(crate) fn is_open(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+}
+
+impl PartialEq for Fencing {
+    fn eq(&self, other: &Fencing) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Fencing {}
 
 /// An I/O that a target requests of a volume.
 #[derive(Debug)]
@@ -249,6 +287,9 @@ pub enum Ending {
     /// The peer refused the connection: a message for the user.
     #[error("{0}")]
     Refused(String),
+    /// The volume is at another address: connect there.
+    #[error("{}", .0.words)]
+    Moved(Moved),
     /// The peer did not answer in time.
     #[error("timed out: {0}")]
     TimedOut(&'static str),
@@ -265,6 +306,15 @@ impl Ending {
     pub fn lost_power(&self) -> bool {
         matches!(self, Ending::Attention(attention) if attention.lost_power)
     }
+}
+
+/// Another address of a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// Host and port.
+    pub address: String,
+    /// A message for the user, if nobody goes there.
+    pub words: String,
 }
 
 /// A condition of a volume after which nothing that was learned of it is sure.

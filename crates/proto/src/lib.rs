@@ -23,8 +23,8 @@ pub mod scsi;
 
 pub use disk_id::DiskId;
 pub use endpoint::{
-    Attention, Ending, Endpoint, Fence, Initiator, Notice, Phase, Request, Target, Unanswered,
-    UnitId, Violation,
+    Attention, Ending, Endpoint, Fence, Fencing, Initiator, Moved, Notice, Phase, Request, Target,
+    TasksEnd, Unanswered, UnitId, Violation,
 };
 pub use flow::IO_TIMEOUT;
 pub use instance::{Instance, Instances};

@@ -75,6 +75,8 @@ struct Entry {
     came: u64,
     /// The latest arrival at which the connection was alive.
     lived_at: u64,
+    /// Handle of the session, in protocols where the peer may name it.
+    session: u16,
     /// Whether the connection is lost, while its I/Os may be left.
     has_ended: bool,
 }
@@ -120,7 +122,7 @@ impl Peers {
         let mut state = self.lock();
         let presence = self.arrive(&mut state, name, number, instead);
         let Arrival { name, number, came, .. } = presence.arrival.clone();
-        let entry = Entry { number, came, lived_at: came, has_ended: false };
+        let entry = Entry { number, came, lived_at: came, session: 0, has_ended: false };
         state.present.entry(name).or_default().push(entry);
         presence
     }
@@ -129,6 +131,13 @@ impl Peers {
     pub(crate) fn pass(self: &Arc<Self>, name: PeerName) -> Presence {
         let mut state = self.lock();
         self.arrive(&mut state, name, [u8::MAX; 6], false)
+    }
+
+    /// Whether a peer has a live session with this number and handle.
+    pub(crate) fn have_session(&self, name: &PeerName, number: Number, session: u16) -> bool {
+        let state = self.lock();
+        let mut same = state.present.get(name).into_iter().flatten();
+        same.any(|it| it.number == number && it.session == session && !it.has_ended)
     }
 
     fn arrive(
@@ -208,6 +217,11 @@ impl Presence {
     /// Notes that this connection is alive, so that the new one need not wait for it.
     pub(crate) fn live(&self, new: &Arrival) {
         self.change(|entry| entry.lived_at = entry.lived_at.max(new.came));
+    }
+
+    /// Sets the handle of the session.
+    pub(crate) fn is_session(&self, session: u16) {
+        self.change(|entry| entry.session = session);
     }
 
     /// Notes that the connection is lost, but not its I/Os.

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use proto::scsi::UnitShared;
 use proto::{DiskId, Instance, Instances, UnitId};
 use volume::Volume;
 
@@ -30,6 +31,8 @@ pub(crate) struct Place {
     pub(crate) unit: UnitId,
     pub(crate) export: Export,
     pub(crate) instance: Instance,
+    /// Reservations over iSCSI.
+    pub(crate) shared: UnitShared,
     /// The volume is being removed: no host can choose it any more.
     is_leaving: bool,
     /// Counts of the volumes that had the place before.
@@ -71,8 +74,8 @@ impl Places {
             state.known.push((export.disk, new.clone()));
             new
         });
-        let (is_leaving, before) = (false, counts(unit));
-        state.places[index] = Some(Place { unit, export, instance, is_leaving, before });
+        let (shared, is_leaving, before) = (UnitShared::default(), false, counts(unit));
+        state.places[index] = Some(Place { unit, export, instance, shared, is_leaving, before });
         Some(unit)
     }
 

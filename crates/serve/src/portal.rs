@@ -328,6 +328,8 @@ impl<R: Reactor> Portal<R> {
     #[cold]
     fn spread_all(&mut self, notices: Vec<Notice>, slot: usize, now: Nanos) {
         notices.iter().for_each(|notice| self.spread(notice, slot, now));
+        // Whoever waits for others is not held up by its own notice.
+        drop(notices);
         if let Some(connection) = self.connections.get(slot) {
             connection.end.drained(now, &mut connection.out);
         }
@@ -354,7 +356,9 @@ impl<R: Reactor> Portal<R> {
     fn tell(&mut self, notice: &Notice, except: Option<usize>, now: Nanos) {
         for slot in 0..self.connections.slots() {
             let Some(connection) = self.connections.get(slot) else { continue };
-            if Some(slot) == except || connection.end.finished() {
+            // One that has ended may have left I/Os for whose end others wait.
+            let concerned = matches!(notice, Notice::TasksEnd(_)) || !connection.end.finished();
+            if Some(slot) == except || !concerned {
                 continue;
             }
             let Connection { end, out, socket, .. } = connection;

@@ -50,18 +50,24 @@ pub struct Protocols {
     nvme: Arc<NvmeTargetConfig>,
     controllers: Arc<Controllers>,
     nbd: NbdTargetConfig,
+    /// Addresses that iSCSI discovery reports, besides the one that was asked.
+    iscsi_portals: Arc<[String]>,
     /// Connected peers, and the state of former ones.
     peers: Arc<Peers>,
 }
 
 impl Protocols {
     /// Creates the protocols for the exports of `config`; a unit's id is its index there.
-    /// `nvme_tcp` are the NVMe/TCP addresses that discovery reports.
+    /// `iscsi_tcp` and `nvme_tcp` are the addresses that discovery reports.
     ///
     /// # Errors
     ///
     /// Invalid or duplicate names and numbers of exports.
-    pub fn new(config: &ServeConfig, nvme_tcp: &[SocketAddr]) -> Result<Protocols, ServeError> {
+    pub fn new(
+        config: &ServeConfig,
+        iscsi_tcp: &[SocketAddr],
+        nvme_tcp: &[SocketAddr],
+    ) -> Result<Protocols, ServeError> {
         let ServeConfig { exports, limits, host_lists, .. } = config;
         host_lists.check(config)?;
         let iscsi = TargetConfig {
@@ -98,6 +104,7 @@ impl Protocols {
             nvme: Arc::new(nvme),
             controllers: Arc::new(controllers),
             nbd,
+            iscsi_portals: portals_of(iscsi_tcp),
             peers: Arc::default(),
         })
     }
@@ -139,11 +146,11 @@ impl Protocols {
                 IscsiTarget::new(
                     Arc::clone(&self.iscsi),
                     self.offers(move |table| table.directory_for(peer)),
-                    // The only portal group.
-                    &format!("{local},1"),
+                    &portal_of(&local),
                     connection,
                     now,
                 )
+                .with_portals(Arc::clone(&self.iscsi_portals))
                 .among(peers),
             ),
             Protocol::NvmeTcp => Box::new(
@@ -170,6 +177,17 @@ impl Protocols {
         let current = Arc::clone(&self.current);
         Offers::new(move || part(&now(&current)))
     }
+}
+
+/// Address of a portal of the only portal group.
+fn portal_of(address: &SocketAddr) -> String {
+    format!("{address},1")
+}
+
+/// Portals that hosts can reach: a wildcard is no address, and the host knows the one it used.
+fn portals_of(addresses: &[SocketAddr]) -> Arc<[String]> {
+    let named = addresses.iter().filter(|address| !address.ip().is_unspecified());
+    named.map(portal_of).collect()
 }
 
 fn now(current: &Current) -> Arc<Table> {
@@ -214,11 +232,18 @@ mod test {
             };
             let addresses: Vec<SocketAddr> =
                 addresses.iter().map(|address| address.parse().unwrap()).collect();
-            let protocols = Protocols::new(&config, &addresses).unwrap();
+            let protocols = Protocols::new(&config, &[], &addresses).unwrap();
             protocols.table().subsystems.list()[0].shared
         };
         assert!(!shared(&["192.0.2.1:4420"], false));
         assert!(shared(&["192.0.2.1:4420"], true));
         assert!(shared(&["192.0.2.1:4420", "192.0.2.2:4420"], false));
+    }
+
+    #[test]
+    fn a_wildcard_is_no_address_for_hosts() {
+        let addresses = ["192.0.2.1:3260", "0.0.0.0:3260", "[2001:db8::1]:3261", "[::]:3260"];
+        let portals = portals_of(&addresses.map(|address| address.parse().unwrap()));
+        assert_eq!(portals[..], ["192.0.2.1:3260,1", "[2001:db8::1]:3261,1"]);
     }
 }

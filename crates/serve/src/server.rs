@@ -93,7 +93,7 @@ impl Server {
         let iscsi = bind(&config.iscsi, Protocol::Iscsi)?;
         let nvme_tcp = bind(&config.nvme_tcp, Protocol::NvmeTcp)?;
         let nbd = bind(&config.nbd, Protocol::Nbd)?;
-        let protocols = Protocols::new(&config, &nvme_tcp)?;
+        let protocols = Protocols::new(&config, &iscsi, &nvme_tcp)?;
         let shared = Arc::new(Shared::new(protocols, &config, log)?);
         let mut server = Server { shared, iscsi, nvme_tcp, nbd, threads: Vec::new() };
         for (index, (cpu, listeners)) in config.cores.iter().zip(listeners).enumerate() {

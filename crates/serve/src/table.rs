@@ -99,7 +99,7 @@ fn restrict(
 /// The iSCSI targets of `places`.
 fn directory(places: &[Place], lists: &HostLists) -> Result<Directory, ServeError> {
     let mut targets: Vec<TargetEntry> = Vec::new();
-    for Place { unit: id, export, instance, .. } in places {
+    for Place { unit: id, export, instance, shared, .. } in places {
         let known = targets.iter().position(|target| target.name == export.target);
         let at = known.unwrap_or_else(|| {
             let (name, alias) = (export.target.clone(), String::new());
@@ -111,7 +111,7 @@ fn directory(places: &[Place], lists: &HostLists) -> Result<Directory, ServeErro
         let identity = Identity { disk: export.disk, product };
         let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
         let unit = Unit::new(*id, geometry, memory, identity);
-        let unit = unit.backed_by(backing).of_instance(instance.clone());
+        let unit = unit.backed_by(backing).of_instance(instance.clone()).sharing(shared);
         let unit = unit.of_extents(export.volume.extents());
         if put(&mut targets[at].units, usize::from(export.lun), unit) {
             return Err(ServeError::DoubleLun(export.target.clone(), export.lun));

@@ -121,3 +121,28 @@ fn what_was_put_before_the_core_came_is_found() {
         other.join().expect("it has put it");
     });
 }
+
+#[test]
+fn an_order_beside_a_notice_is_carried_out() {
+    model(3, || {
+        let (mailbox, waker) = (Arc::new(Mailbox::<u8>::default()), Waker::default());
+        let bell = waker.clone();
+        mailbox.belongs_to(move || bell.wake());
+        let other = {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || mailbox.order(7))
+        };
+        assert!(mailbox.put(&reset(1)));
+        let (mut notices, mut orders) = (Vec::new(), Vec::new());
+        while notices.is_empty() || orders.is_empty() {
+            let mut mail = mailbox.take();
+            if mail.notices.is_empty() && mail.orders.is_empty() {
+                waker.wait();
+            }
+            notices.append(&mut mail.notices);
+            orders.append(&mut mail.orders);
+        }
+        assert_eq!((notices, orders), (vec![reset(1)], vec![7]));
+        other.join().expect("it has put it");
+    });
+}

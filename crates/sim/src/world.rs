@@ -567,7 +567,8 @@ fn shared(
     };
     let memories: Vec<Option<Memory>> = disks.iter().enumerate().map(memory).collect();
     let config = ServeConfig { instance, ..config(plan, geometry, &memories) };
-    let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
+    let protocols =
+        Protocols::new(&config, &config.iscsi, &config.nvme_tcp).expect("names are good");
     Arc::new(Shared::new(protocols, &config, Log::new(say)).expect("there is memory enough"))
 }
 

@@ -447,4 +447,14 @@ pub enum OpenError {
         /// Response of the target, or the violation of the protocol.
         ending: String,
     },
+    /// The target sends the login to another address, and has done so before.
+    #[error("{uri}: {ending}")]
+    Moved {
+        /// The volume.
+        uri: String,
+        /// Host and port of the other address.
+        address: String,
+        /// Response of the target.
+        ending: String,
+    },
 }

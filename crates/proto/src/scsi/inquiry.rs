@@ -2,8 +2,8 @@
 
 use super::capacity::physical_exponent;
 use super::field::{be16, put, put_ascii};
-use super::provisioning;
 use super::{Cdb, Plan, Sense, Unit, data};
+use super::{check, ports, provisioning};
 use crate::Instance;
 
 /// T10 vendor identification.
@@ -79,6 +79,7 @@ fn standard(peripheral: u8, product: &str, instance: Option<u64>) -> Vec<u8> {
     bytes[2] = 0x06; // SPC-4
     bytes[3] = 0x12; // HISUP, response data format 2
     bytes[4] = 96 - 5;
+    bytes[5] = if peripheral == NO_UNIT { 0 } else { ports::TPGS_IMPLICIT };
     bytes[7] = 0x02; // CMDQUE
     put_ascii(&mut bytes, 8, 8, VENDOR);
     put_ascii(&mut bytes, 16, 16, product);
@@ -123,6 +124,7 @@ fn device_identification(unit: &Unit, bytes: &mut Vec<u8>) {
     // Binary, logical unit, NAA.
     bytes.extend([0x01, 0x03, 0, 8]);
     bytes.extend(unit.identity.disk.naa().to_be_bytes());
+    ports::designators(bytes);
 }
 
 //= SPC-4 §Extended INQUIRY Data VPD page: PAGE LENGTH 3Ch.
@@ -137,6 +139,7 @@ fn block_limits(unit: &Unit, bytes: &mut Vec<u8>) {
     let transfer_max = (Unit::TRANSFER_BYTES_MAX / unit.block_bytes()) as u32;
     let physical = 1_u16 << physical_exponent(unit);
     bytes.resize(64, 0);
+    bytes[5] = check::compare_blocks_max(unit); // MAXIMUM COMPARE AND WRITE LENGTH
     put(bytes, 6, physical.to_be_bytes()); // OPTIMAL TRANSFER LENGTH GRANULARITY
     put(bytes, 8, transfer_max.to_be_bytes()); // MAXIMUM TRANSFER LENGTH
     put(bytes, 20, provisioning::UNMAP_BLOCKS_MAX.to_be_bytes());
@@ -182,7 +185,7 @@ mod test {
     #[test]
     fn standard_golden() {
         let mut expect = [0; 96];
-        expect[..8].copy_from_slice(&[0, 0, 6, 0x12, 91, 0, 0, 2]);
+        expect[..8].copy_from_slice(&[0, 0, 6, 0x12, 91, 0x10, 0, 2]);
         expect[8..32].copy_from_slice(b"DRUMFIREram             ");
         expect[32..36].copy_from_slice(format!("{REVISION:<4}").as_bytes());
         expect[58..66].copy_from_slice(&[0x00, 0xa0, 0x09, 0x60, 0x04, 0x60, 0x04, 0xc0]);
@@ -206,9 +209,10 @@ mod test {
         let supported = [0, 0, 0, 8, 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2, 0xc0];
         assert_eq!(page(&unit, 0x00), supported);
         assert_eq!(page(&unit, 0x80), *b"\x00\x80\x00\x143031323334358637b839");
-        let mut expect = b"\x00\x83\x00\x2c\x02\x01\x00\x1cDRUMFIRE".to_vec();
+        let mut expect = b"\x00\x83\x00\x3c\x02\x01\x00\x1cDRUMFIRE".to_vec();
         expect.extend(b"3031323334358637b839");
         expect.extend([0x01, 0x03, 0, 8, 0x33, 0x03, 0x13, 0x23, 0x33, 0x43, 0x58, 0x63]);
+        expect.extend([0x51, 0x94, 0, 4, 0, 0, 0, 1, 0x51, 0x95, 0, 4, 0, 0, 0, 1]);
         assert_eq!(page(&unit, 0x83), expect);
         let mut expect = [0; 64];
         expect[..8].copy_from_slice(&[0, 0x86, 0, 0x3c, 0, 1, 0, 0]);
@@ -232,17 +236,17 @@ mod test {
 
     #[test]
     fn block_limits_golden() {
-        let limits = |block_bytes, physical: u8, transfer: [u8; 4], same: [u8; 4]| {
+        let limits = |block_bytes, compared: u8, physical: u8, transfer: [u8; 4], same: [u8; 4]| {
             let mut expect = [0; 64];
-            expect[..8].copy_from_slice(&[0, 0xb0, 0, 0x3c, 0, 0, 0, physical]);
+            expect[..8].copy_from_slice(&[0, 0xb0, 0, 0x3c, 0, compared, 0, physical]);
             expect[8..12].copy_from_slice(&transfer);
             expect[20..28].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0, 0, 1, 0]);
             expect[28..36].copy_from_slice(&[0, 0, 0, physical, 0x80, 0, 0, 0]);
             expect[40..44].copy_from_slice(&same);
             assert_eq!(page(&unit(1 << 30, block_bytes), 0xb0), expect);
         };
-        limits(512, 8, [0, 2, 0, 0], [0, 0x20, 0, 0]);
-        limits(4096, 1, [0, 0, 0x40, 0], [0, 4, 0, 0]);
+        limits(512, 255, 8, [0, 2, 0, 0], [0, 0x20, 0, 0]);
+        limits(4096, 32, 1, [0, 0, 0x40, 0], [0, 4, 0, 0]);
     }
 
     #[test]
@@ -286,7 +290,7 @@ mod test {
             assert_eq!(page(&a, code), page(&a, code));
             assert_ne!(page(&a, code), page(&b, code));
         }
-        let naa = |unit: &Unit| page(unit, 0x83).split_off(4 + 4 + 8 + 20 + 4);
+        let naa = |unit: &Unit| page(unit, 0x83)[4 + 4 + 8 + 20 + 4..][..8].to_vec();
         assert_ne!(naa(&a), naa(&b));
     }
 

@@ -9,16 +9,26 @@
 mod answer;
 mod capacity;
 pub mod cdb;
+mod check;
+mod claims;
 mod condition;
+mod conflict;
 mod field;
 mod inquiry;
 mod lba_status;
 mod lun;
 mod mode;
+mod mode_select;
 mod opcode;
+mod ports;
 mod provisioning;
+mod reports;
+mod reservation;
+mod reserve_in;
+mod reserve_out;
 mod sense;
 mod sense_text;
+mod state;
 mod supported;
 mod table;
 mod transfer;
@@ -33,11 +43,15 @@ pub(crate) use answer::{
     Capacity, ModeFlags, parse_backing, parse_designation, parse_instance, parse_mode_sense6,
     parse_product, parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
+pub use check::{Check, CheckKind};
+pub(crate) use claims::{Claim, Claims};
 pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
+pub use reservation::{Action, Effects, Kind, Nexus, Refusal, ReserveOut};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
+pub(crate) use state::{UnitState, Verdict};
 
 /// A logical unit: a volume with its SCSI identity.
 #[derive(Clone, Debug)]
@@ -57,6 +71,18 @@ pub struct Unit {
     pub backing: Backing,
     /// Holes of the volume, if they are known.
     pub extents: Option<Arc<dyn Extents>>,
+    /// Ranges in use by commands that read and write in one action.
+    pub(crate) claims: Arc<Claims>,
+    /// Reservations, and what else binds all sessions.
+    pub(crate) state: Arc<UnitState>,
+}
+
+/// State of a volume that all its sessions share: reservations, and ranges in use. It outlives a
+/// [`Unit`] that is described anew.
+#[derive(Clone, Debug, Default)]
+pub struct UnitShared {
+    claims: Arc<Claims>,
+    state: Arc<UnitState>,
 }
 
 /// Identity of a logical unit.
@@ -114,6 +140,20 @@ pub enum Plan {
         /// One block of data.
         pattern: Vec<u8>,
     },
+    /// Look at what a range holds.
+    Check(Check),
+    /// Change the persistent reservations.
+    Reserve(ReserveOut),
+    /// Set software write protection.
+    Protect {
+        /// Otherwise clear it.
+        protected: bool,
+    },
+    /// Reserve or release the unit for this session, as in SPC-2.
+    ReserveUnit {
+        /// Otherwise release it.
+        reserve: bool,
+    },
 }
 
 /// A CDB, padded with zeroes.
@@ -136,12 +176,19 @@ impl Unit {
         assert!(block_bytes.is_power_of_two() && (512..=65536).contains(&block_bytes));
         assert!(blocks.checked_mul(block_bytes.into()).is_some(), "{blocks} × {block_bytes} bytes");
         let (instance, backing, extents) = (None, Backing::Unknown, None);
-        Unit { id, geometry, memory, identity, instance, backing, extents }
+        let (claims, state) = (Arc::default(), Arc::default());
+        Unit { id, geometry, memory, identity, instance, backing, extents, claims, state }
     }
 
     /// Adds the backing store, which a vital product data page reports.
     pub fn backed_by(self, backing: Backing) -> Unit {
         Unit { backing, ..self }
+    }
+
+    /// Adds the state that all sessions of the volume share.
+    pub fn sharing(self, shared: &UnitShared) -> Unit {
+        let UnitShared { claims, state } = shared.clone();
+        Unit { claims, state, ..self }
     }
 
     /// Adds the extents, which GET LBA STATUS reports.
@@ -301,9 +348,10 @@ mod test {
             assert_eq!((offset | len) % unit.block_bytes(), 0);
         };
         match plan {
-            Plan::Good | Plan::Flush => {}
+            Plan::Good | Plan::Flush | Plan::Reserve(_) => {}
+            Plan::ReserveUnit { .. } | Plan::Protect { .. } => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
-            Plan::Collect { len } => assert!((1..=65536).contains(len)),
+            Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),
             Plan::Read { offset, len } => inside(*offset, *len),
             Plan::Write { offset, len, .. } => {
                 inside(*offset, *len);
@@ -321,6 +369,12 @@ mod test {
                 inside(*offset, *len);
                 assert!(*len != 0 && !unit.geometry.read_only);
                 assert_eq!(pattern.len() as u64, unit.block_bytes());
+            }
+            Plan::Check(Check { kind, offset, len, .. }) => {
+                inside(*offset, (*len).into());
+                let reads =
+                    matches!(kind, CheckKind::Medium | CheckKind::Compare | CheckKind::CompareSame);
+                assert!(*len != 0 && (reads || !unit.geometry.read_only));
             }
         }
     }

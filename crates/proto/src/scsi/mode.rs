@@ -1,4 +1,4 @@
-//! MODE SENSE: the mode pages, none of which is changeable.
+//! MODE SENSE: the mode pages, of which `mode_select` changes one bit.
 
 use super::field::{be16, put};
 use super::{Cdb, Plan, Sense, Unit, data};
@@ -12,6 +12,14 @@ const WP: u8 = 0x80;
 /// DPO and FUA are supported, in the device-specific parameter.
 const DPOFUA: u8 = 0x10;
 
+/// Software write protect, in byte 4 of the Control mode page.
+pub(super) const SWP: u8 = 0x08;
+/// Changeable bits of byte 4 of the Control mode page; all other bits are fixed.
+pub(super) const CHANGEABLE: u8 = SWP;
+
+/// Code of the Control mode page.
+pub(super) const CONTROL_PAGE: u8 = 0x0a;
+
 const ALL_PAGES: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 
@@ -19,7 +27,7 @@ const ALL_SUBPAGES: u8 = 0xff;
 type Page = (u8, u8, fn(&Unit, &mut [u8]));
 
 //= SPC-4 §MODE SENSE (6) command: pages are returned in ascending order.
-const PAGES: [Page; 2] = [(0x08, 20, caching), (0x0a, 12, control)];
+const PAGES: [Page; 2] = [(0x08, 20, caching), (CONTROL_PAGE, 12, control)];
 
 //= SPC-4 §MODE SENSE (6) command
 pub(super) fn mode_sense_6(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
@@ -52,7 +60,8 @@ pub(super) fn mode_sense_10(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 
 //= SBC-4 §Mode parameter header DEVICE-SPECIFIC PARAMETER field
 fn device_specific(unit: &Unit) -> u8 {
-    DPOFUA | if unit.geometry.read_only { WP } else { 0 }
+    let protected = unit.geometry.read_only || unit.state.is_protected();
+    DPOFUA | if protected { WP } else { 0 }
 }
 
 //= SBC-4 §Mode parameter block descriptors: a count that does not fit is all ones.
@@ -96,8 +105,22 @@ fn pages(unit: &Unit, cdb: &Cdb) -> Result<Vec<u8>, Sense> {
         if control != 1 {
             fill(unit, &mut bytes[at..]);
         }
+        if *code == CONTROL_PAGE {
+            bytes[at + 4] = match control {
+                0 if unit.state.is_protected() => SWP,
+                1 => CHANGEABLE,
+                _ => 0,
+            };
+        }
     }
     if bytes.is_empty() { Err(Sense::cdb_bit(2, 5)) } else { Ok(bytes) }
+}
+
+/// The current values of a page.
+pub(super) fn current_page(unit: &Unit, code: u8) -> Option<Vec<u8>> {
+    let mut cdb = [0; 16];
+    cdb[2] = code;
+    pages(unit, &cdb).ok().filter(|_| code != ALL_PAGES)
 }
 
 //= SBC-4 §Caching mode page: WCE reports a volatile write cache.
@@ -158,11 +181,13 @@ mod test {
     }
 
     #[test]
-    fn nothing_can_be_changed() {
+    fn only_software_write_protection_can_be_changed() {
         let mut unit = unit(1 << 30, 512);
         unit.geometry.volatile = true;
-        let bytes = answer(&unit, &[0x1a, 8, 0x7f, 0, 255]);
+        let mut bytes = answer(&unit, &[0x1a, 8, 0x7f, 0, 255]);
         assert_eq!((bytes[4], bytes[5], bytes[24], bytes[25]), (8, 18, 10, 10));
+        assert_eq!(bytes[28], SWP);
+        bytes[28] = 0;
         assert!(bytes[6..24].iter().chain(&bytes[26..]).all(|byte| *byte == 0));
     }
 

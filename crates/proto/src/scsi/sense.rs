@@ -69,11 +69,20 @@ impl Sense {
     pub const LOGICAL_UNIT_NOT_SUPPORTED: Sense = Sense::new(Key::IllegalRequest, 0x25, 0x00);
     pub const INVALID_FIELD_IN_PARAMETER_LIST: Sense = Sense::new(Key::IllegalRequest, 0x26, 0x00);
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Sense = Sense::new(Key::IllegalRequest, 0x39, 0x00);
+    pub const INVALID_RELEASE: Sense = Sense::new(Key::IllegalRequest, 0x26, 0x04);
+    pub const INSUFFICIENT_REGISTRATION_RESOURCES: Sense =
+        Sense::new(Key::IllegalRequest, 0x55, 0x04);
     pub const POWER_ON_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x00);
     pub const LUN_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x03);
     pub const NEXUS_LOSS: Sense = Sense::new(Key::UnitAttention, 0x29, 0x07);
+    pub const MODE_PARAMETERS_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x01);
+    pub const RESERVATIONS_PREEMPTED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x03);
+    pub const RESERVATIONS_RELEASED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x04);
+    pub const REGISTRATIONS_PREEMPTED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x05);
+    pub const COMMANDS_CLEARED: Sense = Sense::new(Key::UnitAttention, 0x2f, 0x00);
     pub const CAPACITY_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x09);
     pub const WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x00);
+    pub const SOFTWARE_WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x02);
     pub const SPACE_ALLOCATION_FAILED: Sense = Sense::new(Key::DataProtect, 0x27, 0x07);
     pub const ABORTED_COMMAND: Sense = Sense::new(Key::AbortedCommand, 0x00, 0x00);
     pub const COMMUNICATION_FAILURE: Sense = Sense::new(Key::AbortedCommand, 0x08, 0x00);

@@ -116,7 +116,7 @@ mod test {
         for options in 4..8 {
             assert_eq!(ask(options, 0x28, 0), Sense::cdb_bit(2, 2));
         }
-        assert_eq!(refusal(&volume(), &[0xa3, 0x0a]), Sense::cdb_bit(1, 4));
+        assert_eq!(refusal(&volume(), &[0xa3, 0x0b]), Sense::cdb_bit(1, 4));
     }
 
     #[test]

@@ -4,7 +4,8 @@ use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{
-    capacity, condition, inquiry, lba_status, lun, mode, provisioning, supported, transfer,
+    capacity, check, condition, inquiry, lba_status, lun, mode, mode_select, ports, provisioning,
+    reports, reserve_in, reserve_out, supported, transfer,
 };
 
 /// Validates a CDB.
@@ -48,15 +49,21 @@ pub(super) static COMMANDS: &[Supported] = &[
     row(READ_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::read_6),
     row(WRITE_6, &[0x1f, 0xff, 0xff, 0xff, 0], transfer::write_6),
     row(INQUIRY, &[0x01, 0xff, 0xff, 0xff, 0], inquiry::inquiry),
+    row(MODE_SELECT_6, &[0x10, 0, 0, 0xff, 0], mode_select::mode_select_6)
+        .then(mode_select::mode_list_6),
+    row(RESERVE_6, &[0, 0, 0, 0, 0], reserve_out::reserve_6),
+    row(RELEASE_6, &[0, 0, 0, 0, 0], reserve_out::release_6),
     row(MODE_SENSE_6, &[0x08, 0xff, 0xff, 0xff, 0], mode::mode_sense_6),
     row(START_STOP_UNIT, &[0x01, 0, 0x0f, 0xf5, 0], condition::start_stop_unit),
     row(PREVENT_ALLOW_MEDIUM_REMOVAL, &[0, 0, 0, 0x01, 0], condition::prevent_allow_medium_removal),
     row(READ_CAPACITY_10, &[0; 9], capacity::read_capacity_10),
     row(READ_10, RANGE_10, transfer::read_10),
     row(WRITE_10, RANGE_10, transfer::write_10),
-    row(VERIFY_10, &[0x10, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0], transfer::verify_10),
+    row(WRITE_AND_VERIFY_10, VERIFY_RANGE_10, check::write_and_verify_10),
+    row(VERIFY_10, VERIFY_RANGE_10, check::verify_10).then(check::verify_block),
     row(PRE_FETCH_10, CACHE_10, transfer::pre_fetch_10),
     row(SYNCHRONIZE_CACHE_10, CACHE_10, transfer::synchronize_cache_10),
+    row(READ_DEFECT_DATA_10, &[0, 0x1f, 0, 0, 0, 0, 0xff, 0xff, 0], reports::read_defect_data_10),
     row(
         WRITE_SAME_10,
         &[0x08, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0],
@@ -65,10 +72,44 @@ pub(super) static COMMANDS: &[Supported] = &[
     .then(provisioning::write_same_10_block),
     row(UNMAP, &[0, 0, 0, 0, 0, 0, 0xff, 0xff, 0], provisioning::unmap)
         .then(provisioning::unmap_list),
+    row(LOG_SENSE, &[0, 0xff, 0xff, 0, 0xff, 0xff, 0xff, 0xff, 0], reports::log_sense),
+    row(MODE_SELECT_10, &[0x10, 0, 0, 0, 0, 0, 0xff, 0xff, 0], mode_select::mode_select_10)
+        .then(mode_select::mode_list_10),
     row(MODE_SENSE_10, &[0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, 0], mode::mode_sense_10),
+    reserve_in_row(SA_READ_KEYS, &[0, 0, 0, 0, 0, 0, 255, 255, 0], reserve_in::read_keys),
+    reserve_in_row(
+        SA_READ_RESERVATION,
+        &[1, 0, 0, 0, 0, 0, 255, 255, 0],
+        reserve_in::read_reservation,
+    ),
+    reserve_in_row(
+        SA_REPORT_CAPABILITIES,
+        &[2, 0, 0, 0, 0, 0, 255, 255, 0],
+        reserve_in::report_capabilities,
+    ),
+    reserve_in_row(
+        SA_READ_FULL_STATUS,
+        &[3, 0, 0, 0, 0, 0, 255, 255, 0],
+        reserve_in::read_full_status,
+    ),
+    reserve_out_row(SA_REGISTER, &[0, 0, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_RESERVE, &[1, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_RELEASE, &[2, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_CLEAR, &[3, 0, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_PREEMPT, &[4, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_PREEMPT_AND_ABORT, &[5, 255, 0, 0, 255, 255, 255, 255, 0]),
+    reserve_out_row(SA_REGISTER_AND_IGNORE, &[6, 0, 0, 0, 255, 255, 255, 255, 0]),
     row(READ_16, &range_16(0x18), transfer::read_16),
+    row(
+        COMPARE_AND_WRITE,
+        &[0x18, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 255, 0, 0],
+        check::compare_and_write,
+    )
+    .then(check::compare_and_write_data),
     row(WRITE_16, &range_16(0x18), transfer::write_16),
-    row(VERIFY_16, &range_16(0x10), transfer::verify_16),
+    row(ORWRITE_16, &range_16(0x18), check::orwrite_16).then(check::orwrite_16_data),
+    row(WRITE_AND_VERIFY_16, &range_16(0x16), check::write_and_verify_16),
+    row(VERIFY_16, &range_16(0x16), check::verify_16).then(check::verify_block),
     row(PRE_FETCH_16, &range_16(0x02), transfer::pre_fetch_16),
     row(SYNCHRONIZE_CACHE_16, &range_16(0x02), transfer::synchronize_cache_16),
     row(WRITE_SAME_16, &range_16(0x09), provisioning::write_same_16)
@@ -86,6 +127,12 @@ pub(super) static COMMANDS: &[Supported] = &[
     )
     .action(SA_GET_LBA_STATUS),
     row(REPORT_LUNS, &[0, 0xff, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0], lun::report_luns_alone),
+    row(
+        MAINTENANCE_IN,
+        &[0x2a, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0],
+        ports::report_target_port_groups,
+    )
+    .action(SA_REPORT_TARGET_PORT_GROUPS),
     row(
         MAINTENANCE_IN,
         &[
@@ -106,10 +153,12 @@ pub(super) static COMMANDS: &[Supported] = &[
     .action(SA_REPORT_SUPPORTED_OPERATION_CODES),
     row(READ_12, RANGE_12, transfer::read_12),
     row(WRITE_12, RANGE_12, transfer::write_12),
+    row(WRITE_AND_VERIFY_12, VERIFY_RANGE_12, check::write_and_verify_12),
+    row(VERIFY_12, VERIFY_RANGE_12, check::verify_12).then(check::verify_block),
     row(
-        VERIFY_12,
-        &[0x10, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0],
-        transfer::verify_12,
+        READ_DEFECT_DATA_12,
+        &[0x1f, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0],
+        reports::read_defect_data_12,
     ),
 ];
 
@@ -117,6 +166,10 @@ pub(super) static COMMANDS: &[Supported] = &[
 const RANGE_10: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
 /// DPO, FUA, a 32-bit address and length.
 const RANGE_12: &[u8] = &[0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
+/// DPO, BYTCHK, a 32-bit address and a 16-bit length.
+const VERIFY_RANGE_10: &[u8] = &[0x16, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
+/// DPO, BYTCHK, a 32-bit address and length.
+const VERIFY_RANGE_12: &[u8] = &[0x16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0];
 /// IMMED, a 32-bit address and a 16-bit length.
 const CACHE_10: &[u8] = &[0x02, 0xff, 0xff, 0xff, 0xff, 0, 0xff, 0xff, 0];
 
@@ -128,6 +181,17 @@ const fn range_16(flags: u8) -> [u8; 15] {
 
 const fn row(code: u8, usage: &'static [u8], begin: Begin) -> Supported {
     Supported { code, action: None, usage, begin, finish: None }
+}
+
+/// A service action of PERSISTENT RESERVE IN.
+const fn reserve_in_row(action: u8, usage: &'static [u8], begin: Begin) -> Supported {
+    row(PERSISTENT_RESERVE_IN, usage, begin).action(action)
+}
+
+/// A service action of PERSISTENT RESERVE OUT.
+const fn reserve_out_row(action: u8, usage: &'static [u8]) -> Supported {
+    let row = row(PERSISTENT_RESERVE_OUT, usage, reserve_out::reserve_out).action(action);
+    row.then(reserve_out::reserve_out_list)
 }
 
 /// Validates any command.
@@ -201,7 +265,7 @@ mod test {
     fn usage_names_the_service_action() {
         for command in COMMANDS {
             if let Some(action) = command.action {
-                assert_eq!(command.usage[0], action);
+                assert_eq!(command.usage[0] & 0x1f, action);
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Commands that move or check a range of blocks: READ, WRITE, VERIFY, PRE-FETCH, SYNCHRONIZE
-//! CACHE.
+//! Commands that move a range of blocks: READ, WRITE, PRE-FETCH, SYNCHRONIZE CACHE.
 //!
 //! READ and WRITE run for every I/O: they allocate nothing and are a few inlined instructions. DPO
 //! needs no action, nor does FUA of a read: no cache of ours holds anything but the volume's data.
@@ -13,8 +12,6 @@ const PROTECT: u8 = 0xe0;
 const FUA: u8 = 0x08;
 /// Normal auto contingent allegiance in the CONTROL byte.
 const NACA: u8 = 0x04;
-/// Byte check in byte 1 of VERIFY.
-const BYTE_CHECK: u8 = 0x06;
 
 //= SBC-4 §READ (6) command: TRANSFER LENGTH zero means 256 blocks.
 #[inline]
@@ -72,21 +69,6 @@ pub(super) fn write_12(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 pub(super) fn write_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     flags(cdb, 15)?;
     write(unit, be64(cdb, 2), be32(cdb, 10).into(), 10, cdb[1] & FUA != 0)
-}
-
-//= SBC-4 §VERIFY (10) command
-pub(super) fn verify_10(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    verify(unit, cdb, be32(cdb, 2).into(), be16(cdb, 7).into())
-}
-
-//= SBC-4 §VERIFY (12) command
-pub(super) fn verify_12(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    verify(unit, cdb, be32(cdb, 2).into(), be32(cdb, 6).into())
-}
-
-//= SBC-4 §VERIFY (16) command
-pub(super) fn verify_16(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    verify(unit, cdb, be64(cdb, 2), be32(cdb, 10).into())
 }
 
 //= SBC-4 §PRE-FETCH (10) command
@@ -147,22 +129,8 @@ fn write(unit: &Unit, lba: u64, blocks: u64, length_at: u16, fua: bool) -> Resul
 
 //= SBC-4 §Block Limits VPD page: more than MAXIMUM TRANSFER LENGTH is an invalid field in the CDB.
 #[inline]
-fn limit(len: u64, length_at: u16) -> Result<(), Sense> {
+pub(super) fn limit(len: u64, length_at: u16) -> Result<(), Sense> {
     if len > Unit::TRANSFER_BYTES_MAX { Err(Sense::cdb_field(length_at)) } else { Ok(()) }
-}
-
-fn verify(unit: &Unit, cdb: &Cdb, lba: u64, blocks: u64) -> Result<Plan, Sense> {
-    if cdb[1] & PROTECT != 0 {
-        return Err(Sense::cdb_bit(1, 7));
-    }
-    // Comparing with data-out is not supported, as the usage map reports.
-    if cdb[1] & BYTE_CHECK != 0 {
-        return Err(Sense::cdb_bit(1, 2));
-    }
-    // Without data-out VERIFY only checks that the medium is readable, and a volume finds
-    // unreadable blocks only by reading.
-    unit.extent(lba, blocks)?;
-    Ok(Plan::Good)
 }
 
 fn pre_fetch(unit: &Unit, lba: u64, blocks: u64) -> Result<Plan, Sense> {
@@ -283,23 +251,6 @@ mod test {
         }
         assert!(unit.plan(&build::read10(0, 1)).is_ok());
         assert_eq!(unit.plan(&build::synchronize_cache10()), Ok(Plan::Flush));
-    }
-
-    #[test]
-    fn verify_checks_the_range_only() {
-        let verify = |flags, lba, blocks| {
-            let ten = plan(&[0x2f, flags, 0, 0, 0, lba, 0, 0, blocks, 0]);
-            assert_eq!(ten, plan(&[0xaf, flags, 0, 0, 0, lba, 0, 0, 0, blocks, 0, 0]));
-            let sixteen = [0x8f, flags, 0, 0, 0, 0, 0, 0, 0, lba, 0, 0, 0, blocks, 0, 0];
-            assert_eq!(ten, plan(&sixteen));
-            ten
-        };
-        assert_eq!(verify(0x10, 99, 1), Ok(Plan::Good));
-        assert_eq!(verify(0, 100, 0), Ok(Plan::Good));
-        assert_eq!(verify(0, 99, 2), Err(Sense::LBA_OUT_OF_RANGE));
-        for byte_check in [0x02, 0x04, 0x06] {
-            assert_eq!(verify(byte_check, 0, 1), Err(Sense::cdb_bit(1, 2)));
-        }
     }
 
     #[test]

@@ -289,6 +289,21 @@ fn a_text_without_end_is_rejected() {
 }
 
 #[test]
+fn discovery_lists_every_address_of_a_target_once() {
+    let others = ["198.51.100.1:3260,1", PORTAL, "[2001:db8::1]:3260,1"];
+    let setup = Setup { other_portals: others.map(str::to_owned).to_vec(), ..Setup::default() };
+    let mut raw = Raw::new(&setup);
+    raw.login(&text(&[("InitiatorName", INITIATOR), ("SessionType", "Discovery")])).unwrap();
+    let (_, answer) = ask(&mut raw, &text(&[("SendTargets", TARGET)]));
+    assert_eq!(values(&answer, "TargetName"), [TARGET]);
+    assert_eq!(
+        values(&answer, "TargetAddress"),
+        [PORTAL, others[0], others[2]],
+        "that asked first"
+    );
+}
+
+#[test]
 fn a_discovery_session_tells_all_targets_and_does_no_commands() {
     let mut raw = Raw::new(&Setup::default());
     let keys = text(&[("InitiatorName", INITIATOR), ("SessionType", "Discovery")]);

@@ -56,6 +56,10 @@ pub struct Setup {
     pub proof: Option<Proof>,
     /// Small and large buffers of the target.
     pub pool: [usize; 2],
+    /// Directory and disk that several connections share; see [`Setup::together`].
+    pub shared: Option<(Arc<Directory>, Memory)>,
+    /// Other addresses of the portal group.
+    pub other_portals: Vec<String>,
 }
 
 impl Default for Setup {
@@ -76,6 +80,8 @@ impl Default for Setup {
             chap: None,
             proof: None,
             pool: [256, 64],
+            shared: None,
+            other_portals: Vec::new(),
         }
     }
 }
@@ -85,7 +91,16 @@ impl Setup {
         Geometry::new(self.bytes, self.block_bytes)
     }
 
+    /// The same for all connections of one server: they share units and disk.
+    pub fn together(self) -> Setup {
+        let disk = Memory::new(self.bytes).unwrap();
+        Setup { shared: Some((self.directory(&disk), disk)), ..self }
+    }
+
     fn directory(&self, disk: &Memory) -> Arc<Directory> {
+        if let Some((directory, _)) = &self.shared {
+            return Arc::clone(directory);
+        }
         let unit = || {
             let identity = Identity { disk: DiskId::new([1; 16]), product: "ram".to_owned() };
             let memory = self.in_place.then(|| disk.clone());
@@ -107,6 +122,7 @@ impl Setup {
     pub fn target(&self, disk: &Memory) -> IscsiTarget {
         let config = Arc::new(self.target.clone());
         IscsiTarget::new(config, self.directory(disk), PORTAL, self.connection, Nanos(0))
+            .with_portals(self.other_portals.clone().into())
             .among(Arc::clone(&self.peers))
     }
 
@@ -147,7 +163,8 @@ pub struct Served {
 
 impl Served {
     pub fn new(setup: &Setup) -> Served {
-        let disk = Memory::new(setup.bytes).unwrap();
+        let shared = setup.shared.as_ref().map(|(_, disk)| disk.clone());
+        let disk = shared.unwrap_or_else(|| Memory::new(setup.bytes).unwrap());
         Served {
             end: setup.target(&disk),
             out: Outbox::new(Pool::new(setup.pool[0], setup.pool[1])),

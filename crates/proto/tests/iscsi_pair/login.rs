@@ -164,7 +164,7 @@ fn what_is_refused_and_why() {
         assert_eq!(with(&[("InitiatorName", name), NAMES[1]]), 0x0200);
     }
     assert_eq!(refused(LoginRequest { version_min: 1, ..whole }, &names), 0x0205);
-    assert_eq!(refused(LoginRequest { tsih: 5, ..whole }, &names), 0x0206);
+    assert_eq!(refused(LoginRequest { tsih: 5, ..whole }, &names), 0x020a);
     assert_eq!(refused(LoginRequest { stage: 3, next_stage: 0, ..whole }, &names), 0x020b);
     assert_eq!(refused(LoginRequest { stage: 2, ..whole }, &names), 0x020b);
     assert_eq!(refused(LoginRequest { next_stage: 1, ..whole }, &names), 0x020b);
@@ -176,6 +176,28 @@ fn what_is_refused_and_why() {
     let discovery = text(&[NAMES[0], ("SessionType", "Discovery")]);
     let joins = LoginRequest { tsih: 5, ..request(1, Some(3), discovery.len()) };
     assert_eq!(refused(joins, &discovery), 0x020a);
+}
+
+#[test]
+fn only_a_session_that_is_there_has_too_many_connections() {
+    let setup = Setup::default().together();
+    let mut first = Raw::new(&setup);
+    first.login(&text(&NAMES)).unwrap();
+    let join = |tsih: u16, isid: [u8; 6]| {
+        let mut raw = Raw::new(&Setup { connection: 9, ..setup.clone() });
+        let names = text(&NAMES);
+        let request = LoginRequest { tsih, isid, ..request(1, Some(3), names.len()) };
+        raw.send(&request, &names).unwrap();
+        LoginResponse::parse(&raw.one().0).status
+    };
+    let isid = [0x80, 1, 2, 3, 4, 5];
+    // The TSIH of connection 7.
+    assert_eq!(join(8, isid), 0x0206);
+    assert_eq!(join(9, isid), 0x020a, "another TSIH");
+    assert_eq!(join(8, [0x80, 1, 2, 3, 4, 6]), 0x020a, "another ISID");
+    let pool = first.served.out.pool().clone();
+    proto::Target::abandon(&mut first.served.end, &pool);
+    assert_eq!(join(8, isid), 0x020a, "gone");
 }
 
 #[test]

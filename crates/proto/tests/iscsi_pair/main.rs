@@ -3,6 +3,7 @@
 mod allocation;
 mod bugs;
 mod chap;
+mod check;
 mod comeback;
 mod command;
 mod control;
@@ -19,5 +20,6 @@ mod opening;
 mod played;
 mod random;
 mod raw;
+mod reserve;
 mod stops;
 mod unanswered;

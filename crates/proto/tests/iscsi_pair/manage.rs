@@ -148,6 +148,7 @@ fn sets_resets_and_what_they_reach() {
         for at in [3, 0, 0, 0] {
             raw.served.complete(raw.now, at);
         }
+        let mut notices = raw.told();
         let mut answers = raw.answers();
         let at = answers.iter().position(|answer| opcode_of(&answer.0) == opcode::TASK_RESPONSE);
         assert_eq!(response(&answers.remove(at.unwrap()).0, abort.task_tag), 0);
@@ -158,7 +159,6 @@ fn sets_resets_and_what_they_reach() {
         }
         assert!(answers.is_empty());
         assert_eq!(raw.served.out.pool().lent(), [0, 0]);
-        let mut notices = raw.served.end.take_notices();
         notices.retain(|notice| matches!(notice, Notice::UnitReset(_)));
         assert_eq!(notices.len(), [0, 0, 0, 0, 0, 1, 1, 1][usize::from(function)]);
     }
@@ -373,6 +373,7 @@ fn races_of_aborts_with_completions_leave_nothing_behind() {
         let last = request(&mut raw, 6, 0, NOTHING);
         raw.send(&last, &[]).unwrap();
         raw.served.complete_all(raw.now);
+        raw.told();
         managed.push(last.task_tag);
         answers.extend(raw.answers());
         for tag in &managed {
@@ -385,7 +386,9 @@ fn races_of_aborts_with_completions_leave_nothing_behind() {
             answers = rest;
         }
         assert_eq!(raw.served.out.pool().lent(), [0, 0], "seed {seed}");
-        let tag = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
-        assert_eq!(raw.end(tag).status, 0, "seed {seed}");
+        for sense in [Some(Sense::LUN_RESET), None] {
+            let tag = raw.command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+            assert_eq!(raw.end(tag).sense, sense, "seed {seed}");
+        }
     }
 }

@@ -47,14 +47,28 @@ impl Raw {
         raw
     }
 
+    /// One of several initiators of a server, by number, with unit attentions out of the way.
+    pub fn one_of(setup: &Setup, number: u32) -> Raw {
+        let mut raw = Raw::new(&Setup { connection: number, ..setup.clone() });
+        let name = format!("{INITIATOR}-{number}");
+        let keys = [("InitiatorName", &*name), ("TargetName", TARGET)];
+        raw.login(&text(&keys)).unwrap();
+        raw.at_ease();
+        raw
+    }
+
     /// The same, with unit attentions out of the way.
     pub fn ready(setup: &Setup, keys: &[(&str, &str)]) -> Raw {
         let mut raw = Raw::logged_in(setup, keys);
-        for lun in [1, 2] {
-            let tag = raw.command(lun, [0; 16], Way::None, 0, &[]);
-            assert_eq!(raw.end(tag).sense, Some(Sense::POWER_ON_RESET));
-        }
+        raw.at_ease();
         raw
+    }
+
+    fn at_ease(&mut self) {
+        for lun in [1, 2] {
+            let tag = self.command(lun, [0; 16], Way::None, 0, &[]);
+            assert_eq!(self.end(tag).sense, Some(Sense::POWER_ON_RESET));
+        }
     }
 
     /// Asks for full feature phase in one step.
@@ -95,6 +109,14 @@ impl Raw {
 
     pub fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Ending> {
         self.served.end.receive(self.now, bytes, &mut self.served.out)
+    }
+
+    /// The server has told its other connections, of which none had anything to do.
+    pub fn told(&mut self) -> Vec<Notice> {
+        let mut notices = self.served.end.take_notices();
+        notices.retain(|notice| !matches!(notice, Notice::TasksEnd(_)));
+        self.served.end.drained(self.now, &mut self.served.out);
+        notices
     }
 
     /// Another connection did something.

@@ -10,7 +10,7 @@ use proto::{Initiator, Outbox, Phase};
 
 use super::allocation::{Asking, LOGIN};
 use super::keeper::Errand;
-use super::{Dial, Learned, Place, learn};
+use super::{Dial, Learned, Place, REDIRECTS_MAX, learn};
 use crate::uri::{IscsiUri, Uri};
 use crate::{OpenError, Session, read_chap};
 
@@ -78,6 +78,19 @@ impl IscsiDial {
     pub fn new(uri: IscsiUri) -> IscsiDial {
         IscsiDial { uri, free: Arc::default(), only_md5: Arc::default() }
     }
+
+    /// Asks again at the address to which a target sends the login. The next question begins at our
+    /// own address again: a group address spreads its sessions.
+    fn follow<T>(&self, ask: impl Fn(&IscsiDial) -> Result<T, OpenError>) -> Result<T, OpenError> {
+        let mut dial = self.clone();
+        for _ in 0..REDIRECTS_MAX {
+            match ask(&dial) {
+                Err(OpenError::Moved { address, .. }) => dial.uri.address = address,
+                answer => return answer,
+            }
+        }
+        ask(&dial)
+    }
 }
 
 /// ISID of a session, available to another one when this is dropped.
@@ -108,20 +121,24 @@ impl Dial for IscsiDial {
     type Place = Isid;
 
     fn learn(&self) -> Result<Learned, OpenError> {
-        with_md5(&self.only_md5, || {
-            let config = self.uri.config(&self.only_md5).map_err(OpenError::Secret)?;
-            let begin = |now| IscsiInitiator::new(config, now);
-            let (learned, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
-            Ok(learned)
+        self.follow(|dial| {
+            with_md5(&dial.only_md5, || {
+                let config = dial.uri.config(&dial.only_md5).map_err(OpenError::Secret)?;
+                let begin = |now| IscsiInitiator::new(config, now);
+                let (learned, _leaves) = learn(&dial.uri.address, || self.uri(), begin)?;
+                Ok(learned)
+            })
         })
     }
 
     fn allocation(&self, ranges: &[(u64, u64)]) -> Result<Option<Allocation>, OpenError> {
-        let config = self.uri.config(&self.only_md5).map_err(OpenError::Secret)?;
-        let config = InitiatorConfig { login_timeout: LOGIN, ..config };
-        let begin = |now| Asking::new(IscsiInitiator::new(config, now), ranges);
-        let (told, _leaves) = learn(&self.uri.address, || self.uri(), begin)?;
-        Ok(told)
+        self.follow(|dial| {
+            let config = dial.uri.config(&dial.only_md5).map_err(OpenError::Secret)?;
+            let config = InitiatorConfig { login_timeout: LOGIN, ..config };
+            let begin = |now| Asking::new(IscsiInitiator::new(config, now), ranges);
+            let (told, _leaves) = learn(&dial.uri.address, || self.uri(), begin)?;
+            Ok(told)
+        })
     }
 
     fn initiator(&self, now: Nanos, wanted: Option<u64>) -> Result<(IscsiInitiator, Isid), String> {
@@ -136,6 +153,11 @@ impl Dial for IscsiDial {
         let config = self.uri.config(&self.only_md5)?;
         let config = InitiatorConfig { isid: Some(isid), fence, ..config };
         Ok((IscsiInitiator::new(config, now), place))
+    }
+
+    fn moved_to(&self, address: &str) -> Option<IscsiDial> {
+        let uri = IscsiUri { address: address.to_owned(), ..self.uri.clone() };
+        Some(IscsiDial { uri, ..self.clone() })
     }
 
     fn session(&self) -> &Session {

@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 
 use block::{Nanos, Pool};
 use os::{Core, End, Token};
-use proto::{Endpoint, Outbox};
+use proto::{Ending, Endpoint, Outbox};
 
 use super::orders::{Giver, Next, Taker};
 use crate::remote::Link;
@@ -123,12 +123,12 @@ impl Keeper {
         Ok(Keeper { orders: Some(giver(waker)), next, thread: Some(thread) })
     }
 
-    /// Runs `end` on a connection, and waits for its answer or for an error message for the user.
+    /// Runs `end` on a connection, and waits for its answer or for the failure.
     pub(super) fn send<E: Errand>(
         self: Arc<Keeper>,
         stream: TcpStream,
         end: E,
-    ) -> Result<(E::Found, Kept), String> {
+    ) -> Result<(E::Found, Kept), Failed> {
         let (asked, wait) = mpsc::channel();
         let ended = Ended::default();
         let (number, fate) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::clone(&ended));
@@ -138,13 +138,14 @@ impl Keeper {
                 Some(Box::new(Call { link, asked, ended: fate, until: None }))
             }
             Err(why) => {
-                let _ = asked.send(Err(why));
+                let _ = asked.send(Err(why.into()));
                 None
             }
         });
         self.order(Order::Begin(number, begin));
         // The connection sends the answer, or drops the sender.
-        let found = wait.recv().unwrap_or_else(|_| Err("its thread has ended".to_owned()))?;
+        let found =
+            wait.recv().unwrap_or_else(|_| Err("its thread has ended".to_owned().into()))?;
         Ok((found, Kept { number, ended, keeper: self }))
     }
 
@@ -263,10 +264,24 @@ trait Visit {
     fn end(&mut self, why: &str);
 }
 
+/// Why there is no answer.
+pub(super) struct Failed {
+    /// A message for the user.
+    pub(super) why: String,
+    /// The address to which the peer has sent us.
+    pub(super) moved: Option<String>,
+}
+
+impl From<String> for Failed {
+    fn from(why: String) -> Failed {
+        Failed { why, moved: None }
+    }
+}
+
 struct Call<E: Errand> {
     link: Link<E>,
     /// The caller that waits for the answer.
-    asked: Option<Sender<Result<E::Found, String>>>,
+    asked: Option<Sender<Result<E::Found, Failed>>>,
     ended: Ended,
     /// Time limit of the logout.
     until: Option<Nanos>,
@@ -274,7 +289,7 @@ struct Call<E: Errand> {
 
 impl<E: Errand> Call<E> {
     /// Receives data; returns the reason why the connection ended, if it did.
-    fn take(&mut self, now: Nanos) -> Result<(), String> {
+    fn take(&mut self, now: Nanos) -> Result<(), Failed> {
         let taken = self.link.take(now);
         if let Some(found) = self.asked.as_ref().and_then(|_| self.link.end.found())
             && let Some(asked) = self.asked.take()
@@ -282,8 +297,11 @@ impl<E: Errand> Call<E> {
             // The caller waits for the answer.
             let _ = asked.send(Ok(found));
         }
-        taken.map_err(|ending| ending.to_string())?;
-        match self.link.socket.ended() {
+        taken.map_err(|ending| match ending {
+            Ending::Moved(moved) => Failed { why: moved.words, moved: Some(moved.address) },
+            ending => ending.to_string().into(),
+        })?;
+        let ended = match self.link.socket.ended() {
             _ if self.link.end.has_left() => Err("the peer ended the session".to_owned()),
             Some(End::Closed) if self.link.heard && self.asked.is_none() => {
                 Err("the peer closed the connection".to_owned())
@@ -299,7 +317,8 @@ impl<E: Errand> Call<E> {
                 .to_owned()),
             Some(end) => Err(end.to_string()),
             None => Ok(()),
-        }
+        };
+        ended.map_err(Failed::from)
     }
 }
 
@@ -316,7 +335,12 @@ impl<E: Errand> Visit for Call<E> {
         }
         self.link.flush();
         match taken {
-            Err(why) => {
+            Err(failed) => {
+                let why = failed.why.clone();
+                if let Some(asked) = self.asked.take() {
+                    // The caller waits for the answer.
+                    let _ = asked.send(Err(failed));
+                }
                 self.end(&why);
                 false
             }
@@ -330,7 +354,7 @@ impl<E: Errand> Visit for Call<E> {
 
     fn end(&mut self, why: &str) {
         if let Some(asked) = self.asked.take() {
-            let _ = asked.send(Err(why.to_owned()));
+            let _ = asked.send(Err(why.to_owned().into()));
         }
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.get_or_insert_with(|| why.to_owned());

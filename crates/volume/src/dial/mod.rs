@@ -16,7 +16,7 @@ use block::{Allocation, Backing, Geometry, Nanos};
 use os::Clock;
 use proto::Initiator;
 
-use self::keeper::{Errand, Keeper, Kept};
+use self::keeper::{Errand, Failed, Keeper, Kept};
 use crate::{OpenError, Session};
 
 pub use iscsi::{IscsiDial, discover_iscsi};
@@ -26,6 +26,8 @@ pub use subsystems::discover_nvme;
 
 /// Time limit of an address.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a login may be sent to another address: targets with a group address do it once.
+pub(crate) const REDIRECTS_MAX: u8 = 4;
 
 /// Properties that a target reports for a volume.
 #[derive(Clone, Debug)]
@@ -103,6 +105,12 @@ pub trait Dial: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// The same volume at another address, to which its target has sent a login; `None` if the
+    /// protocol has nothing of the kind.
+    fn moved_to(&self, _address: &str) -> Option<Self> {
+        None
+    }
+
     /// Options of its connections.
     fn session(&self) -> &Session;
 
@@ -139,7 +147,10 @@ fn learn<E: Errand>(
     let stream = connect(address)?;
     let keeper = Keeper::get().map_err(|error| connect_error(address, error))?;
     let found = keeper.send(stream, begin(Clock::get().now()));
-    found.map_err(|ending| OpenError::Refused { uri: name(), ending })
+    found.map_err(|Failed { why: ending, moved }| match moved {
+        Some(address) => OpenError::Moved { uri: name(), address, ending },
+        None => OpenError::Refused { uri: name(), ending },
+    })
 }
 
 /// Error for a failed connection to `address`.

@@ -65,6 +65,11 @@ impl<R: Wire> Again<R> {
         matches!(self.state, LinkState::Opening(_))
     }
 
+    /// The login goes on at another address.
+    pub(crate) fn redirect(&mut self, attempt: R::Attempt) {
+        self.state = LinkState::Dialling(attempt);
+    }
+
     /// The login succeeded.
     pub(crate) fn opened(&mut self) {
         self.state = LinkState::Up;

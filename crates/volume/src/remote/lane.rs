@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::{Cause, Connection, Done, Fault, Geometry, Io, Lane, Nanos, Op};
 use os::ReactorSocket;
-use proto::{Endpoint, Fence, Initiator, Phase};
+use proto::{Ending, Endpoint, Fence, Initiator, Phase};
 
 use super::Facts;
 use super::again::{Again, Step};
@@ -14,7 +14,7 @@ use super::flushes::{Flushes, LOST};
 use super::link::Link;
 use super::past::{Name, Past};
 use super::wire::Wire;
-use crate::dial::{Dial, Place};
+use crate::dial::{Dial, Place, REDIRECTS_MAX};
 
 mod doubts;
 
@@ -76,6 +76,8 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     looks: Cell<bool>,
     /// The name of the last connection.
     name: Option<Name>,
+    /// How often the login in progress was sent to another address.
+    redirects: u8,
     /// Time of the last call.
     now: Nanos,
 }
@@ -111,6 +113,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             released: VecDeque::new(),
             looks: Cell::new(false),
             name: None,
+            redirects: 0,
             now: core.now(),
             past: Arc::clone(&facts.past),
             facts: Arc::clone(facts),
@@ -265,6 +268,11 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         let Some(Line { link, .. }) = &mut self.line else { return };
         if let Err(ending) = link.take(now) {
             link.flush();
+            if let Ending::Moved(moved) = &ending
+                && self.follow(now, &moved.address)
+            {
+                return;
+            }
             self.lose(now, ending.to_string(), ending.lost_power());
         } else if link.end.phase() == Phase::Closed {
             if !self.closing {
@@ -285,6 +293,25 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         if let Some(why) = self.facts.dial.stale().filter(|_| ready && !self.closing) {
             self.lose(now, why, false);
         }
+    }
+
+    /// Continues a login at the address to which the target sends it. False if that is not possible.
+    #[cold]
+    fn follow(&mut self, now: Nanos, address: &str) -> bool {
+        self.redirects += 1;
+        let Some(dial) = self.facts.dial.moved_to(address) else { return false };
+        if self.redirects > REDIRECTS_MAX || self.closing {
+            return false;
+        }
+        let attempt = self.core.attempt(now, &dial);
+        match &mut self.again {
+            _ if self.opening.is_some() => self.opening = Some(Opening::Connecting(attempt)),
+            Some(again) if again.is_opening() => again.redirect(attempt),
+            _ => return false,
+        }
+        // Its name is free for the next login.
+        self.line = None;
+        true
     }
 
     /// Continues to reconnect.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use block::{Nanos, Pool};
 
-use crate::Ending;
+use crate::{Ending, Moved};
 
 use super::super::chap::{Keys, Proof, Prover};
 use super::super::negotiate::{Key, Values};
@@ -304,8 +304,30 @@ impl Login {
             _ if status >> 8 == 3 => format!("{name} failed: see its own log"),
             _ => format!("{name} refuses the login"),
         };
-        Ending::Refused(format!("{words} (login status {status:#06x})"))
+        let words = format!("{words} (login status {status:#06x})");
+        //= RFC 7143 §11.13.5: 0101h is "moved temporarily", 0102h "moved permanently".
+        let moved = self.moved_to.as_deref().filter(|_| matches!(status, 0x0101 | 0x0102));
+        match moved.and_then(address_of) {
+            Some(address) => Ending::Moved(Moved { address, words }),
+            None => Ending::Refused(words),
+        }
     }
+}
+
+/// Host and port of a TargetAddress; `None` if it is none.
+//= RFC 7143 §13.8: domainname[:port][,portal-group-tag], with the default port 3260.
+fn address_of(value: &str) -> Option<String> {
+    const LONGEST: usize = 300;
+    let address = value.split_once(',').map_or(value, |(address, _)| address);
+    let (host, port) = match address.rsplit_once(':') {
+        // The colons of an IPv6 address are in brackets.
+        Some((host, port)) if !port.contains(']') => (host, port.parse::<u16>().ok()?),
+        _ => (address, 3260),
+    };
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '%');
+    let fits = !bare.is_empty() && host.len() <= LONGEST && port != 0 && bare.chars().all(good);
+    fits.then(|| format!("{host}:{port}"))
 }
 
 /// The target refused the login or a later request.
@@ -322,4 +344,30 @@ pub fn new_isid(now: Nanos) -> [u8; 6] {
     // Two processes rarely start in the same 256 ns of a 4 s cycle.
     let [.., a, b, c, _] = now.0.to_be_bytes();
     [0x80, a, b, c, high, low]
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn addresses_have_a_host_and_perhaps_a_port() {
+        for (value, expect) in [
+            ("192.0.2.7:3261,1", Some("192.0.2.7:3261")),
+            ("192.0.2.7", Some("192.0.2.7:3260")),
+            ("[2001:db8::7]:860,2", Some("[2001:db8::7]:860")),
+            ("[2001:db8::7]", Some("[2001:db8::7]:3260")),
+            ("storage.example,1", Some("storage.example:3260")),
+            ("", None),
+            (":3260", None),
+            ("[]:3260", None),
+            ("192.0.2.7:0", None),
+            ("192.0.2.7:70000", None),
+            ("host name:3260", None),
+            ("a\u{1b}[2J:3260", None),
+        ] {
+            assert_eq!(address_of(value).as_deref(), expect, "{value:?}");
+        }
+        assert_eq!(address_of(&"a".repeat(301)), None);
+    }
 }

@@ -9,13 +9,15 @@ use crate::scsi::Sense;
 
 use super::super::pdu::{DataIn, Pdu, Response};
 use super::IscsiTarget;
-use super::task::{Flow, Residual, TaskState};
+use super::job::INVALID_INFORMATION_UNIT;
+use super::task::{Flow, Refused, Residual, TaskState};
 
 /// SCSI status.
 //= SAM-5 §Status codes
 const GOOD: u8 = 0x00;
 const CHECK_CONDITION: u8 = 0x02;
 const BUSY: u8 = 0x08;
+const RESERVATION_CONFLICT: u8 = 0x18;
 const TASK_SET_FULL: u8 = 0x28;
 
 /// Data that has to be copied goes in pieces of so much when there is little room.
@@ -45,8 +47,10 @@ impl IscsiTarget {
         if task.reads {
             self.backlog.end_read(task.data.part_len(done.tag, done.buf.as_ref()));
         }
-        if task.state == TaskState::Reading {
-            return self.read_completed(slot, done, out);
+        match task.state {
+            TaskState::Reading => return self.read_completed(slot, done, out),
+            TaskState::Checking => return self.check_completed(done, out),
+            _ => {}
         }
         task.data.in_flight.lower(1);
         done.buf.into_iter().for_each(|buf| out.give(buf));
@@ -313,7 +317,8 @@ impl IscsiTarget {
         self.release(slot);
         match sense {
             None => self.send_good(flow, out),
-            Some(_) if refused => self.send_busy(flow, out),
+            Some(_) if refused == Refused::Busy => self.send_busy(flow, out),
+            Some(_) if refused == Refused::Conflict => self.send_conflict(flow, out),
             Some(sense) => self.send_check_condition(flow, &sense, out),
         }
     }
@@ -367,23 +372,41 @@ impl IscsiTarget {
         self.params.put_header(&response, out);
     }
 
+    /// A reservation forbids the command.
+    #[cold]
+    pub(super) fn send_conflict(&mut self, flow: Flow, out: &mut Outbox) {
+        let moved = Flow { wanted: flow.sent, ..flow }.residual();
+        let response = Response {
+            underflow: moved.underflow,
+            status: RESERVATION_CONFLICT,
+            task_tag: flow.task_tag,
+            numbers: self.next_status(),
+            data_count: flow.data_number,
+            residual: moved.count,
+            ..Response::default()
+        };
+        self.params.put_header(&response, out);
+    }
+
     #[cold]
     fn send_check_condition(&mut self, flow: Flow, sense: &Sense, out: &mut Outbox) {
         // The residual count excludes only the bytes moved before the failure.
-        let moved = Flow { wanted: flow.sent, ..flow }.residual();
+        let refused = *sense == INVALID_INFORMATION_UNIT && flow.wanted != 0;
+        let wanted = if refused { flow.wanted } else { flow.sent };
+        let moved = Flow { wanted, ..flow }.residual();
         //= RFC 7143 §11.4.7: the sense data follows its length in two bytes.
         let mut data = [0; 2 + Sense::FIXED_BYTES];
         data[1] = Sense::FIXED_BYTES as u8;
         data[2..].copy_from_slice(&sense.encode_fixed());
         let response = Response {
-            overflow: false,
+            overflow: moved.overflow,
             underflow: moved.underflow,
             status: CHECK_CONDITION,
             data_len: data.len() as u32,
             task_tag: flow.task_tag,
             numbers: self.next_status(),
             data_count: flow.data_number,
-            residual: if moved.underflow { moved.count } else { 0 },
+            residual: moved.count,
             ..Response::default()
         };
         self.send(&response, &data, out);

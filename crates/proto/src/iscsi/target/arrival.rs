@@ -12,7 +12,7 @@ use crate::peers::{Meeting, PeerName};
 use crate::{Arrival, Ending, Notice, Outbox};
 
 use super::super::pdu::LoginRequest;
-use super::login::{Login, status};
+use super::login::{Login, session_handle, status};
 use super::{IscsiTarget, Stage};
 
 /// The last request of a login, which is not answered yet.
@@ -52,7 +52,9 @@ impl IscsiTarget {
             self.target.name.to_ascii_lowercase(),
         );
         //= RFC 7143 §6.3.5: the session that has this one's names and ISID ends.
-        self.presence = Some(self.peers.enter(name, self.isid, true));
+        let presence = self.peers.enter(name, self.isid, true);
+        presence.is_session(session_handle(self.connection_id));
+        self.presence = Some(presence);
         self.tell_of_arrival();
         self.held = Some(held);
         self.answer_held(out);
@@ -139,9 +141,13 @@ impl IscsiTarget {
             flushes: task.flushes(),
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
+        self.keep_claims();
         if let Some(presence) = self.presence.as_mut().filter(|_| self.stage == Stage::Normal) {
             presence.remember(&self.losses, self.attentions.told);
             presence.end();
+        }
+        if self.stage == Stage::Normal {
+            self.forget_reserved_units();
         }
         self.held = None;
         self.depart_if_done();
@@ -150,6 +156,8 @@ impl IscsiTarget {
     fn depart_if_done(&mut self) {
         if self.leftovers.have_no_changes() {
             self.presence = None;
+            self.left_claims.clear();
+            self.fences.clear();
         }
     }
 

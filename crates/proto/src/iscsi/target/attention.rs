@@ -58,6 +58,12 @@ impl Attentions {
         self.establish(field, if told { Sense::NEXUS_LOSS } else { Sense::POWER_ON_RESET });
     }
 
+    /// Whether a command reports an attention, or returns it.
+    pub(super) fn concern(&self, command: &Command) -> bool {
+        let exempt = matches!(command.cdb[0], INQUIRY | REPORT_LUNS);
+        !exempt && self.pending.iter().any(|(lun, _)| *lun == command.lun)
+    }
+
     /// The plan of a command, or the unit attention that it reports instead.
     //= SAM-5 §Unit attention conditions: INQUIRY and REPORT LUNS pass, REQUEST SENSE returns it.
     pub(super) fn before(

@@ -7,7 +7,7 @@ use crate::scsi::{Plan, Sense};
 use crate::{Ending, Outbox, UnitId};
 
 use super::super::pdu::{Command, Header, cdb, command_number, is_immediate, lun, task_tag};
-use super::task::{Burst, Flow, NO_MEMORY, Task, TaskState};
+use super::task::{Burst, Flow, NO_MEMORY, Refused, Task, TaskState};
 use super::{IscsiTarget, Sink, violation};
 
 /// Maximum size of a read in place; a longer read of memory goes through buffers, part by part, so
@@ -38,6 +38,10 @@ impl IscsiTarget {
         let Some(unit) = self.target.unit(lun(header)) else {
             return self.slow_command(header, out);
         };
+        let word = unit.state.word();
+        if word != 0 && self.free != (unit.id, word) {
+            return self.slow_command(header, out);
+        }
         self.expected = self.expected.wrapping_add(1);
         let place = UnitRef {
             unit: unit.id,
@@ -196,7 +200,7 @@ impl IscsiTarget {
         task.reads = state == TaskState::Reading;
         task.in_place = place.in_place;
         task.data.fua = false;
-        task.refused = false;
+        task.refused = Refused::No;
         task.data.unit = place.unit;
         task.data.block_mask = place.block_mask;
         task.lun = lun(header);
@@ -246,7 +250,10 @@ impl IscsiTarget {
     ) {
         let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
-        if command.last && (expected <= place.block_mask || len == 0) {
+        if expected < len as u32 && self.is_short_of_block(header, place, len as u32) {
+            return self.refuse_length(header, place, len as u32, out);
+        }
+        if command.last && (expected == 0 || len == 0) {
             return self.move_nothing(header, expected, len, self.unfit(header), out);
         }
         let Some(slot) = self.begin(header, place, TaskState::Writing) else {
@@ -323,7 +330,7 @@ impl IscsiTarget {
             out.give(buf);
         }
         if task.data.buf.is_none() {
-            task.refused = true;
+            task.refused = Refused::Busy;
             task.spoil(NO_MEMORY);
         }
     }

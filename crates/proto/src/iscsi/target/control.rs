@@ -150,6 +150,7 @@ impl IscsiTarget {
             answer: Answer::Logout,
             task_tag: request.task_tag,
             epoch: self.epoch,
+            fence: None,
         });
         self.answer_waiting(out);
     }
@@ -166,6 +167,9 @@ impl IscsiTarget {
         self.send(&answer, &[], out);
         if response == 0 {
             self.losses.confirm();
+            if self.stage == Stage::Normal {
+                self.forget_reserved_units();
+            }
             self.finished = true;
         }
     }

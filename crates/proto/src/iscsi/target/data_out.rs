@@ -147,8 +147,10 @@ impl IscsiTarget {
         if task.sense.is_some() {
             return self.fail_when_drained(slot, out);
         }
-        if task.state == TaskState::Working {
-            return self.continue_work(slot, out);
+        match task.state {
+            TaskState::Working => return self.continue_work(slot, out),
+            TaskState::Checking => return self.continue_check(slot, out),
+            _ => {}
         }
         let len = task.flow.len;
         let got = task.received.min(len);

@@ -3,23 +3,55 @@
 
 use block::{Io, Op, Pool, Tag};
 
-use crate::Outbox;
 use crate::flow::{CLEAR_BYTES_MAX, Ranges};
-use crate::scsi::{Key, Plan, Sense, absent, report_luns};
+use crate::scsi::{Key, Plan, Refusal, Sense, absent, report_luns};
 
 use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
+use super::check::Checking;
 use super::command::UnitRef;
 use super::control::reason;
-use super::task::{Burst, Flow, Job, TaskState};
-use crate::{Ending, UnitId};
+use super::task::{Burst, Flow, TaskState};
+use crate::{Ending, Fencing, Outbox, UnitId};
 
 /// Answered by the session, which knows the list of units.
 const REPORT_LUNS: u8 = 0xa0;
 
 /// The R and W bits do not fit the command.
 //= SPC-4 §ASC and ASCQ assignments: 0Eh/03h.
-const INVALID_INFORMATION_UNIT: Sense = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
+pub(super) const INVALID_INFORMATION_UNIT: Sense = Sense::new(Key::IllegalRequest, 0x0e, 0x03);
+
+/// A command that is neither a read nor a write.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) ranges: Ranges,
+    /// The block that a fill repeats.
+    pub(super) pattern: Vec<u8>,
+    /// The CDB of a command with a parameter list.
+    pub(super) cdb: [u8; 16],
+    /// Work on what blocks hold.
+    pub(super) checking: Option<Checking>,
+    /// Commands of others that end before this one does.
+    pub(super) fence: Option<Fencing>,
+}
+
+impl Job {
+    /// Work on ranges, without data of the initiator.
+    pub(super) fn new(ranges: Ranges, pattern: Vec<u8>, cdb: [u8; 16]) -> Job {
+        Job { ranges, pattern, cdb, checking: None, fence: None }
+    }
+
+    /// Work on what blocks hold.
+    pub(super) fn checking(cdb: [u8; 16], checking: Checking) -> Job {
+        let ranges = Ranges::new(Op::Write, Vec::new());
+        Job { checking: Some(checking), ..Job::new(ranges, Vec::new(), cdb) }
+    }
+
+    /// Gives the buffers back.
+    pub(super) fn give_bufs(&mut self, pool: &Pool) {
+        self.checking.iter_mut().for_each(|checking| checking.give_bufs(pool));
+    }
+}
 
 impl IscsiTarget {
     /// A command that is immediate, out of order, meets a unit attention or names no logical unit.
@@ -42,6 +74,16 @@ impl IscsiTarget {
             block_mask: unit.geometry.block_bytes - 1,
         };
         let plan = unit.plan(&command.cdb);
+        let judged = if unit.state.word() == 0 { Ok(()) } else { self.judge(&command) };
+        let pending = self.attentions.concern(&command);
+        let plan = match judged {
+            Err(Refusal::Conflict) if !pending => {
+                self.conflict(header, place, out);
+                return Ok(());
+            }
+            Err(Refusal::Check(sense)) => Err(sense),
+            _ => plan,
+        };
         let plan = self.attentions.before(&command, plan);
         self.start_other(header, place, plan, out);
         Ok(())
@@ -87,7 +129,7 @@ impl IscsiTarget {
             Ok(Plan::Write { offset, len, fua }) if !command.read => {
                 self.start_write(header, place, offset, len, fua, out);
             }
-            Ok(Plan::Write { .. } | Plan::Collect { .. }) if command.read => {
+            Ok(Plan::Write { .. } | Plan::Collect { .. } | Plan::Check(_)) if command.read => {
                 self.refuse(header, place, INVALID_INFORMATION_UNIT, out);
             }
             Ok(Plan::Data(bytes)) if !command.write => {
@@ -102,8 +144,21 @@ impl IscsiTarget {
             Ok(Plan::Fill { offset, len, pattern }) => {
                 self.start_job(header, place, Op::Write, vec![(offset, len)], pattern, out);
             }
+            Ok(Plan::Check(check)) => self.start_check(header, place, check, out),
+            Ok(Plan::Good) if command.write && counts_to_zero(&command) => {
+                self.refuse(header, place, Sense::cdb_field(13), out);
+            }
+            Ok(Plan::ReserveUnit { reserve }) => self.reserve_unit(header, place, reserve, out),
             // No data moves: GOOD, and data-in of a command with the write flag.
-            Ok(Plan::Good | Plan::Data(_) | Plan::Read { .. } | Plan::Write { .. }) => {
+            Ok(
+                Plan::Good
+                | Plan::Data(_)
+                | Plan::Read { .. }
+                | Plan::Write { .. }
+                // A plan that needs data-out follows from that only.
+                | Plan::Reserve(_)
+                | Plan::Protect { .. },
+            ) => {
                 self.finish_after_data(header, place, None, out);
             }
         }
@@ -132,8 +187,34 @@ impl IscsiTarget {
         self.finish_after_data(header, place, Some(sense), out);
     }
 
+    /// Whether a write announces less data than its `wanted` bytes, and cuts a block. One that
+    /// announces nothing moves nothing, as its residual count says.
+    pub(super) fn is_short_of_block(&self, header: &Header, place: UnitRef, wanted: u32) -> bool {
+        let command = Command::parse(header);
+        let expected = if command.write { command.expected_len } else { 0 };
+        expected < wanted && expected & place.block_mask != 0
+    }
+
+    /// The announced data does not fit a command that moves `wanted` bytes: nothing is moved, and
+    /// the residual count says how much is missing.
+    //= RFC 7143 §11.4.5.1: a command may be refused if EDTL does not fit it.
+    #[cold]
+    pub(super) fn refuse_length(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        wanted: u32,
+        out: &mut Outbox,
+    ) {
+        let command = Command::parse(header);
+        let expected = if command.write { command.expected_len } else { 0 };
+        let mut flow = Flow::new(command.task_tag, expected, wanted, 0);
+        flow.len = 0;
+        self.end_after_data(header, place, flow, Some(INVALID_INFORMATION_UNIT), out);
+    }
+
     /// Completes a command that moves no data, once its unsolicited data was received.
-    fn finish_after_data(
+    pub(super) fn finish_after_data(
         &mut self,
         header: &Header,
         place: UnitRef,
@@ -142,6 +223,19 @@ impl IscsiTarget {
     ) {
         let command = Command::parse(header);
         let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
+        self.end_after_data(header, place, flow, sense, out);
+    }
+
+    /// The same, with the residual count of `flow`.
+    fn end_after_data(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        flow: Flow,
+        sense: Option<Sense>,
+        out: &mut Outbox,
+    ) {
+        let command = Command::parse(header);
         if command.last || !command.write {
             return self.answer_at_once(flow, sense, out);
         }
@@ -158,6 +252,9 @@ impl IscsiTarget {
         let command = Command::parse(header);
         let expected = if command.write { command.expected_len } else { 0 };
         let flow = Flow::new(command.task_tag, expected, len, 0);
+        if moves_blocks(&command.cdb) && expected != len {
+            return self.refuse_length(header, place, len, out);
+        }
         if len as usize > Pool::LARGE_BYTES {
             return self.refuse(header, place, Sense::PARAMETER_LIST_LENGTH_ERROR, out);
         }
@@ -167,7 +264,7 @@ impl IscsiTarget {
         let ranges = Ranges::new(Op::Write, Vec::new());
         // A parameter list has no blocks.
         self.tasks[slot].data.block_mask = 0;
-        let job = Job { ranges, pattern: Vec::new(), cdb: command.cdb };
+        let job = Job::new(ranges, Vec::new(), command.cdb);
         self.tasks[slot].begin(flow);
         self.tasks[slot].job = Some(Box::new(job));
         self.expect_data(slot, header, out);
@@ -182,7 +279,16 @@ impl IscsiTarget {
         let buf = task.data.buf.take();
         let data = buf.as_ref().map_or(&[][..], |buf| &buf[..len]);
         let plan = self.unit(lun).map(|unit| unit.plan_with(&cdb, data));
+        if let Some(Ok(Plan::Check(check))) = plan {
+            self.tasks[slot].data.buf = buf;
+            return self.check_collected(slot, check, out);
+        }
         buf.into_iter().for_each(|buf| out.give(buf));
+        match plan {
+            Some(Ok(Plan::Reserve(request))) => return self.reserve(slot, &request, out),
+            Some(Ok(Plan::Protect { protected })) => return self.protect(slot, protected, out),
+            _ => {}
+        }
         let plan = plan.unwrap_or(Err(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
         let task = &mut self.tasks[slot];
         let (op, ranges, pattern) = match plan {
@@ -197,7 +303,7 @@ impl IscsiTarget {
             Ok(_) => (Op::Flush, vec![], vec![]),
         };
         task.state = TaskState::Working;
-        task.job = Some(Box::new(Job { ranges: Ranges::new(op, ranges), pattern, cdb }));
+        task.job = Some(Box::new(Job::new(Ranges::new(op, ranges), pattern, cdb)));
         // Unsolicited data beyond the parameter list may still arrive.
         if task.burst == Burst::None {
             self.continue_work(slot, out);
@@ -218,7 +324,7 @@ impl IscsiTarget {
         let Some(slot) = self.begin(header, place, TaskState::Working) else {
             return self.reject_immediate(header, out);
         };
-        let job = Job { ranges: Ranges::new(op, ranges), pattern, cdb: command.cdb };
+        let job = Job::new(Ranges::new(op, ranges), pattern, command.cdb);
         self.tasks[slot].begin(flow);
         self.tasks[slot].job = Some(Box::new(job));
         // Unsolicited data, which the command does not need, is received first.
@@ -233,6 +339,10 @@ impl IscsiTarget {
                 return self.fail_when_drained(slot, out);
             }
             let Some(job) = task.job.as_mut() else { return };
+            if job.fence.as_ref().is_some_and(|fence| !fence.is_open()) {
+                return self.starve(slot);
+            }
+            job.fence = None;
             let Some((offset, left)) = job.ranges.next() else {
                 if task.data.in_flight == 0 && task.burst == Burst::None {
                     self.finish(slot, out);
@@ -266,4 +376,16 @@ impl IscsiTarget {
     pub(super) fn reject_immediate(&mut self, header: &Header, out: &mut Outbox) {
         self.reject(header, reason::TOO_MANY_IMMEDIATE, out);
     }
+}
+
+/// Whether a COMPARE AND WRITE of no blocks brings data: the number did not fit its byte, and GOOD
+/// would say that something was compared.
+fn counts_to_zero(command: &Command) -> bool {
+    command.cdb[0] == 0x89 && command.expected_len != 0
+}
+
+/// Whether the data-out of a command with a parameter list is blocks, of which none may be missing
+/// or in excess: WRITE SAME (10 and 16), COMPARE AND WRITE, ORWRITE, VERIFY with one block.
+fn moves_blocks(cdb: &[u8; 16]) -> bool {
+    matches!(cdb[0], 0x41 | 0x93 | 0x89 | 0x8b | 0x2f | 0xaf | 0x8f)
 }

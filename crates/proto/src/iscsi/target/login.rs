@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use block::{Nanos, Pool};
 
+use crate::peers::PeerName;
+use crate::scsi::Nexus;
 use crate::{Ending, Offers, Outbox, Violation};
 
 use super::super::chap::{Keys, Verifier, Wrong};
@@ -365,6 +367,7 @@ impl IscsiTarget {
         self.gathered = text;
         match result {
             Err(status) => {
+                let status = self.status_of(&login, &request, status);
                 self.send_login_response(&request, false, status, &[], out);
                 self.finished = true;
             }
@@ -376,6 +379,20 @@ impl IscsiTarget {
                 self.login = Some(login);
             }
         }
+    }
+
+    /// The status of a login that is refused. One that names a session which is there has too many
+    /// connections.
+    //= RFC 7143 §11.13.5: 020Ah is "session does not exist".
+    fn status_of(&self, login: &Login, request: &LoginRequest, status: u16) -> u16 {
+        if status != status::TOO_MANY_CONNECTIONS {
+            return status;
+        }
+        let name = login.initiator_name.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let target = login.target_name.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let name = PeerName::Iscsi(name, target);
+        let is_there = self.peers.have_session(&name, request.isid, request.tsih);
+        if is_there { status } else { status::NO_SUCH_SESSION }
     }
 
     /// Answers the last request of a login.
@@ -420,6 +437,8 @@ impl IscsiTarget {
         if let Some(common) = login.common {
             (self.isid, self.connection) = (common.isid, common.connection);
         }
+        let name = self.initiator_name.to_ascii_lowercase();
+        self.nexus = Nexus { name, isid: self.isid };
     }
 
     pub(super) fn send_login_response(
@@ -451,7 +470,7 @@ impl IscsiTarget {
     }
 }
 
-/// 1 to 65535.
-fn session_handle(connection_id: u32) -> u16 {
+/// TSIH of the session on a connection: 1 to 65535.
+pub(super) fn session_handle(connection_id: u32) -> u16 {
     (connection_id % 65535 + 1) as u16
 }

@@ -4,7 +4,7 @@ use block::{Count, Pool};
 
 use crate::flow::slot_of;
 use crate::scsi::{Sense, decode_lun, encode_lun};
-use crate::{Notice, Outbox, UnitId};
+use crate::{Fencing, Notice, Outbox, TasksEnd, UnitId};
 
 use super::super::pdu::{Header, TaskRequest, TaskResponse, command_number};
 use super::control::reason;
@@ -12,12 +12,14 @@ use super::task::{Burst, Task, TaskState};
 use super::{IscsiTarget, Sink};
 
 /// An answer that waits until aborted commands have their I/Os back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) answer: Answer,
     pub(super) task_tag: u32,
     /// Waits for tasks that were aborted up to then.
     pub(super) epoch: u32,
+    /// Waits for tasks of other sessions.
+    pub(super) fence: Option<Fencing>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,8 @@ impl IscsiTarget {
         }
         //= RFC 7143 §4.2.3.3: the answer follows when all affected tasks have ended.
         let epoch = self.epoch;
-        self.wait_for_aborted(Waiting { answer: Answer::TaskResponse, task_tag, epoch });
+        let fence = self.fence_of(request);
+        self.wait_for_aborted(Waiting { answer: Answer::TaskResponse, task_tag, epoch, fence });
         self.answer_waiting(out);
     }
 
@@ -112,7 +115,7 @@ impl IscsiTarget {
         let lun = decode_lun(request.lun);
         self.abort_where(|task| decode_lun(task.lun) == lun, out);
         if request.function == function::LUN_RESET {
-            self.tell(Notice::UnitReset(unit));
+            self.reset_unit(unit);
         }
         response::COMPLETE
     }
@@ -120,7 +123,40 @@ impl IscsiTarget {
     fn reset_target(&mut self, out: &mut Outbox) {
         self.abort_where(|_| true, out);
         let units: Vec<UnitId> = self.target.units.iter().flatten().map(|unit| unit.id).collect();
-        units.into_iter().for_each(|unit| self.tell(Notice::UnitReset(unit)));
+        units.into_iter().for_each(|unit| self.reset_unit(unit));
+    }
+
+    /// A logical unit is reset by this session, which hears of it like all others.
+    //= SAM-5 §Logical unit reset: every initiator port gets an attention; reservations of SPC-2 end.
+    fn reset_unit(&mut self, unit: UnitId) {
+        self.tell(Notice::UnitReset(unit));
+        for lun in self.luns_of(unit) {
+            let field = encode_lun(lun);
+            self.unit(field).into_iter().for_each(|unit| unit.state.forget_legacy(None));
+            self.attentions.establish(field, Sense::LUN_RESET);
+        }
+    }
+
+    /// Ends the commands of all other sessions, if the function says so.
+    //= SAM-5 §CLEAR TASK SET function: with TST zero there is one task set for all initiators.
+    fn fence_of(&mut self, request: &TaskRequest) -> Option<Fencing> {
+        let unit = self.unit(request.lun).filter(|_| request.function == function::CLEAR_TASK_SET);
+        let (unit, fence) = (unit?.id, Fencing::default());
+        let end = TasksEnd { unit, of: None, fence: fence.clone() };
+        self.notices.push(Notice::TasksEnd(end));
+        Some(fence)
+    }
+
+    /// Whether an answer waits for tasks of other sessions.
+    pub(super) fn is_fenced(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.fence.is_some())
+    }
+
+    /// The LUNs of a unit.
+    pub(super) fn luns_of(&self, unit: UnitId) -> Vec<u16> {
+        let units = self.target.units.iter().enumerate();
+        let same = units.filter(|(_, other)| other.as_ref().is_some_and(|it| it.id == unit));
+        same.map(|(lun, _)| lun as u16).collect()
     }
 
     /// Queues a notice for other connections. A notice is queued only once, so an initiator cannot
@@ -135,12 +171,7 @@ impl IscsiTarget {
     /// and the next one reports a unit attention.
     //= SAM-5 §Logical unit reset: all commands are aborted, all other initiators get an attention.
     pub(super) fn unit_was_reset(&mut self, unit: UnitId, out: &mut Outbox) {
-        let units = self.target.units.iter().enumerate();
-        let same = |(_, other): &(usize, &Option<crate::scsi::Unit>)| {
-            other.as_ref().is_some_and(|other| other.id == unit)
-        };
-        let luns: Vec<u16> = units.filter(same).map(|(lun, _)| lun as u16).collect();
-        for lun in luns {
+        for lun in self.luns_of(unit) {
             self.abort_where(|task| decode_lun(task.lun) == Some(lun), out);
             self.attentions.establish(encode_lun(lun), Sense::LUN_RESET);
         }
@@ -205,11 +236,14 @@ impl IscsiTarget {
         let task = &mut self.tasks[slot];
         task.flushed = task.flushes();
         task.data.give_buf(pool);
-        (task.sense, task.job) = (None, None);
+        task.sense = None;
+        // A claim lasts as long as I/Os of its command are with the volume.
+        task.job.iter_mut().for_each(|job| job.give_bufs(pool));
         task.state = TaskState::Aborted;
         task.burst = Burst::None;
         task.epoch = epoch;
         if task.data.in_flight == 0 {
+            task.job = None;
             self.release(slot);
         }
     }
@@ -218,7 +252,9 @@ impl IscsiTarget {
     #[cold]
     pub(super) fn aborted_completed(&mut self, slot: u16, out: &mut Outbox) {
         if self.tasks[slot].data.in_flight == 0 {
+            self.tasks[slot].job = None;
             self.release(slot);
+            self.open_fences();
             self.answer_waiting(out);
         }
     }
@@ -229,15 +265,12 @@ impl IscsiTarget {
 
     /// Sends the answers whose tasks have all ended, in order.
     pub(super) fn answer_waiting(&mut self, out: &mut Outbox) {
-        while let Some(first) = self.waiting.first().copied() {
-            let before = |task: &Task| {
-                let age = first.epoch.wrapping_sub(task.epoch);
-                task.state == TaskState::Aborted && age < 1 << 31
-            };
-            if self.tasks.iter().any(|(_, task)| before(task)) {
+        while let Some(first) = self.waiting.first() {
+            let fenced = first.fence.as_ref().is_some_and(|fence| !fence.is_open());
+            if fenced || self.tasks.have_aborted(first.epoch) {
                 return;
             }
-            self.waiting.remove(0);
+            let first = self.waiting.remove(0);
             match first.answer {
                 Answer::TaskResponse => {
                     self.send_task_response(first.task_tag, response::COMPLETE, out);
@@ -278,6 +311,7 @@ impl IscsiTarget {
                     }
                 }
                 TaskState::Working => self.continue_work(slot, out),
+                TaskState::Checking => self.continue_check(slot, out),
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {

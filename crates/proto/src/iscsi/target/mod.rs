@@ -3,19 +3,21 @@
 //! `login` runs once, and `arrival` delays its answer until no I/O of earlier sessions is left.
 //! Then `command` and `data_out` handle the PDUs of initiators for I/Os, `answer` sends the results
 //! of volumes; these are the hot path. Other files are: `control` dispatches other PDUs, `manage`
-//! aborts tasks, `text` answers text requests, `attention` stores unit attentions. A command has
+//! aborts tasks, `text` answers text requests, `attention` stores unit attentions, `reserve` obeys reservations, `check` compares data. A command has
 //! one slot of `task`, and a slot has one or more I/Os.
 
 mod alive;
 mod answer;
 mod arrival;
 mod attention;
+mod check;
 mod command;
 mod control;
 mod data_out;
 mod job;
 mod login;
 mod manage;
+mod reserve;
 mod task;
 mod text;
 
@@ -27,8 +29,10 @@ use block::{Done, Landing, Memories, Memory, Nanos, Pool};
 use crate::flow::{Backlog, DataEnd, Leftovers};
 use crate::instance::KnownLosses;
 use crate::peers::Presence;
-use crate::scsi::Unit;
-use crate::{Ending, Endpoint, Notice, Offers, Outbox, Peers, Request, Target, UnitId, Violation};
+use crate::scsi::{Claim, Nexus, Unit};
+use crate::{
+    Ending, Endpoint, Fencing, Notice, Offers, Outbox, Peers, Request, Target, UnitId, Violation,
+};
 
 use super::directory::{Directory, TargetEntry};
 use super::frame::{Frame, Next};
@@ -93,6 +97,8 @@ pub struct IscsiTarget {
     config: Arc<TargetConfig>,
     offers: Offers<Directory>,
     portal: String,
+    /// Addresses of the portal group besides that one.
+    other_portals: Arc<[String]>,
     connection_id: u32,
     stage: Stage,
     login: Option<Box<Login>>,
@@ -100,6 +106,12 @@ pub struct IscsiTarget {
     target: Arc<TargetEntry>,
     initiator_name: String,
     isid: [u8; 6],
+    /// Initiator and session, as reservations know them.
+    nexus: Nexus,
+    /// A unit, and the word of its state with which this session may do everything.
+    free: (UnitId, u64),
+    /// Commands of this session that others wait for, up to an epoch.
+    fences: Vec<(u32, Fencing)>,
     /// CID: the initiator's number for the connection.
     connection: u16,
     params: Params,
@@ -138,8 +150,9 @@ pub struct IscsiTarget {
     held: Option<Box<Held>>,
     /// Failed flushes that the initiator knows of.
     losses: KnownLosses,
-    /// I/Os that are with volumes, of a connection that is lost.
+    /// I/Os that are with volumes, of a connection that is lost, and ranges that they claim.
     leftovers: Leftovers,
+    left_claims: Vec<Claim>,
     /// A line for the log.
     remark: Option<String>,
     finished: bool,
@@ -191,12 +204,16 @@ impl IscsiTarget {
         let tasks = Tasks::new(config.max_commands);
         IscsiTarget {
             portal: portal.to_owned(),
+            other_portals: Arc::default(),
             connection_id,
             stage: Stage::Login,
             login: Some(Box::new(Login::new(&config, now))),
             target: Arc::default(),
             initiator_name: String::new(),
             isid: [0; 6],
+            nexus: Nexus { name: String::new(), isid: [0; 6] },
+            free: (UnitId(0), 0),
+            fences: Vec::new(),
             connection: 0,
             params: Params::before_login(),
             frame: Frame::new(LOGIN_DATA_BYTES),
@@ -224,6 +241,7 @@ impl IscsiTarget {
             held: None,
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
+            left_claims: Vec::new(),
             remark: None,
             finished: false,
             abandoned: false,
@@ -235,6 +253,12 @@ impl IscsiTarget {
     /// Shares a server's list of peers with its other connections.
     pub fn among(self, peers: Arc<Peers>) -> IscsiTarget {
         IscsiTarget { peers, ..self }
+    }
+
+    /// Adds the other addresses of the portal group, in the form of `portal`: SendTargets lists
+    /// them after the address that the initiator has used.
+    pub fn with_portals(self, other_portals: Arc<[String]>) -> IscsiTarget {
+        IscsiTarget { other_portals, ..self }
     }
 
     /// State of the connection.
@@ -456,6 +480,9 @@ impl Target for IscsiTarget {
         if self.held.is_some() {
             self.answer_held(out);
         }
+        if self.is_fenced() {
+            self.answer_waiting(out);
+        }
         self.retry_starving(out);
     }
 
@@ -464,7 +491,7 @@ impl Target for IscsiTarget {
     }
 
     fn starves(&self) -> bool {
-        !self.backlog.starving.is_empty() || self.held.is_some()
+        !self.backlog.starving.is_empty() || self.held.is_some() || self.is_fenced()
     }
 
     fn take_remark(&mut self) -> Option<String> {
@@ -480,13 +507,18 @@ impl Target for IscsiTarget {
     }
 
     fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, out: &mut Outbox) {
+        if let (Notice::TasksEnd(end), Stage::Normal) = (notice, self.stage) {
+            return self.tasks_end(end, out);
+        }
         if self.finished || self.stage != Stage::Normal && self.held.is_none() {
             return;
         }
         match notice {
+            Notice::UnitNews(unit, told) => self.hear(*unit, told),
+            Notice::UnitChanged(unit, sense) => self.hear_change(*unit, *sense),
             Notice::UnitReset(unit) => self.unit_was_reset(*unit, out),
             Notice::PeerCame(new) => self.meet(new, is_there, out),
-            Notice::ControllerEnded => {}
+            Notice::ControllerEnded | Notice::TasksEnd(_) => {}
         }
     }
 
@@ -517,6 +549,9 @@ impl Target for IscsiTarget {
         self.tasks.clear(pool);
         self.unsolicited.clear();
         self.waiting.clear();
+        if self.leftovers.have_no_changes() {
+            self.fences.clear();
+        }
     }
 }
 

@@ -4,8 +4,10 @@ use std::ops::{Index, IndexMut};
 
 use block::{Count, Op, Pool};
 
-use crate::flow::{Ranges, Slots, Transfer};
+use crate::flow::{Slots, Transfer};
 use crate::scsi::{Key, Sense};
+
+use super::job::Job;
 
 /// A command in flight.
 #[derive(Debug, Default)]
@@ -21,8 +23,8 @@ pub(super) struct Task {
     pub(super) reads: bool,
     /// The task was aborted, and its I/O is a flush.
     pub(super) flushed: bool,
-    /// Whether the command fails for lack of memory and may be retried.
-    pub(super) refused: bool,
+    /// Status of a command that fails without sense data.
+    pub(super) refused: Refused,
     /// Counts uses of the slot, for transfer tags.
     generation: u16,
     pub(super) lun: [u8; 8],
@@ -42,6 +44,18 @@ pub(super) struct Task {
     pub(super) job: Option<Box<Job>>,
 }
 
+/// Why a command ends with another status than GOOD and CHECK CONDITION.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It does not.
+    #[default]
+    No,
+    /// There was no memory, and the initiator may retry.
+    Busy,
+    /// A reservation forbids it.
+    Conflict,
+}
+
 /// A slot is two cache lines: a batch of commands touches as many slots as it has.
 const _: () = assert!(size_of::<Task>() <= 128);
 
@@ -59,6 +73,8 @@ pub(super) enum TaskState {
     Collecting,
     /// Working on a [`Job`].
     Working,
+    /// Working on a job that looks at what blocks hold, with data of the initiator or without.
+    Checking,
     /// Aborted: its I/Os are awaited, and their results dropped.
     Aborted,
 }
@@ -89,16 +105,6 @@ pub(super) struct Flow {
     pub(super) sent: u32,
     pub(super) data_number: u32,
     pub(super) burst_left: u32,
-}
-
-/// A command that works on ranges, without data of the initiator.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) ranges: Ranges,
-    /// The block that a fill repeats.
-    pub(super) pattern: Vec<u8>,
-    /// The CDB of a command with a parameter list.
-    pub(super) cdb: [u8; 16],
 }
 
 /// The commands in flight on a connection.
@@ -178,10 +184,22 @@ impl Tasks {
         self.slots.iter().filter(|(_, task)| task.state != TaskState::Free)
     }
 
+    /// Slots in use, to be changed.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.slots.iter_mut().map(|(_, task)| task).filter(|task| task.state != TaskState::Free)
+    }
+
+    /// Whether commands are left that were aborted up to an epoch.
+    pub(super) fn have_aborted(&self, epoch: u32) -> bool {
+        let before = |task: &Task| epoch.wrapping_sub(task.epoch) < 1 << 31;
+        self.iter().any(|(_, task)| task.state == TaskState::Aborted && before(task))
+    }
+
     /// Empties every slot, with or without I/Os in flight.
     pub(super) fn clear(&mut self, pool: &Pool) {
         for (_, task) in self.slots.iter_mut() {
             task.data.give_buf(pool);
+            task.job.iter_mut().for_each(|job| job.give_bufs(pool));
             *task = Task::default();
         }
     }

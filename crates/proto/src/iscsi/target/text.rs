@@ -145,6 +145,9 @@ impl IscsiTarget {
         for target in wanted {
             put(answer, "TargetName", &target.name);
             put(answer, "TargetAddress", &self.portal);
+            //= RFC 7143 §C: every address of the portal group, of which any leads to the target.
+            let others = self.other_portals.iter().filter(|other| **other != self.portal);
+            others.for_each(|other| put(answer, "TargetAddress", other));
         }
         true
     }

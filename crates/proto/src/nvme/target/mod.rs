@@ -443,7 +443,12 @@ impl Target for NvmeTarget {
                 self.is_member();
             }
             Notice::PeerCame(new) if self.stage == Stage::Io => self.meet(new, is_there),
-            Notice::ControllerEnded | Notice::UnitReset(_) | Notice::PeerCame(_) => {}
+            Notice::ControllerEnded
+            | Notice::UnitReset(_)
+            | Notice::UnitNews(..)
+            | Notice::UnitChanged(..)
+            | Notice::TasksEnd(_)
+            | Notice::PeerCame(_) => {}
         }
     }
 

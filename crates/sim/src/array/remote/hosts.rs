@@ -126,7 +126,8 @@ impl Hosts {
         self.started += 1;
         self.machine.borrow_mut().cores[leg] = CoreState::new(BUFFERS);
         let config = config(&self.disks, leg, self.started);
-        let protocols = Protocols::new(&config, &config.nvme_tcp).expect("names are good");
+        let protocols =
+            Protocols::new(&config, &config.iscsi, &config.nvme_tcp).expect("names are good");
         let shared = Serving::new(protocols, &config, Log::new(|_: &str| {}));
         let shared = Arc::new(shared.expect("there is memory enough"));
         let pool = Pool::within(shared.budget().clone());

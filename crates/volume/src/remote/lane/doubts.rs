@@ -20,6 +20,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
     /// Handles a connection that is ready for I/Os: notes the target's statements about earlier
     /// ones.
     pub(super) fn opened(&mut self, now: Nanos) {
+        self.redirects = 0;
         let Some(Line { link, place }) = &self.line else { return };
         let past = &self.past;
         match link.end.fence() {

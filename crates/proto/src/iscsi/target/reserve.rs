@@ -1,0 +1,166 @@
+//! Reservations: what a session may do, changes of them, and what others hear.
+//!
+//! The state is the unit's, for all sessions of all cores. A session that may do everything reads
+//! one word for each command, and asks again only when that word has changed.
+
+use crate::scsi::{Effects, Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
+use crate::{Fencing, Notice, Outbox, TasksEnd, UnitId};
+
+use super::super::pdu::{Command, Header};
+use super::IscsiTarget;
+use super::command::UnitRef;
+use super::task::{Flow, NO_MEMORY, Refused, Task, TaskState};
+
+impl IscsiTarget {
+    /// Whether this session may execute a command for a unit to which something binds it.
+    pub(super) fn judge(&mut self, command: &Command) -> Result<(), Refusal> {
+        let Some(unit) = self.unit(command.lun) else { return Ok(()) };
+        let id = unit.id;
+        match unit.state.judge(&self.nexus, self.connection_id, &command.cdb) {
+            Verdict::Free(word) => self.free = (id, word),
+            Verdict::Allowed => {}
+            Verdict::Refused(refusal) => return Err(refusal),
+        }
+        Ok(())
+    }
+
+    /// RESERVE (6), or RELEASE (6).
+    pub(super) fn reserve_unit(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        reserve: bool,
+        out: &mut Outbox,
+    ) {
+        let lun = Command::parse(header).lun;
+        let result = self.unit(lun).map(|unit| unit.state.legacy(self.connection_id, reserve));
+        match result {
+            Some(Err(_)) => self.conflict(header, place, out),
+            Some(Ok(())) | None => self.finish_after_data(header, place, None, out),
+        }
+    }
+
+    /// The session ends, and with it its SPC-2 reservations.
+    pub(super) fn forget_reserved_units(&self) {
+        let units = self.target.units.iter().flatten();
+        units.for_each(|unit| unit.state.forget_legacy(Some(self.connection_id)));
+    }
+
+    /// PERSISTENT RESERVE OUT, whose parameter list is complete.
+    pub(super) fn reserve(&mut self, slot: u16, request: &ReserveOut, out: &mut Outbox) {
+        let lun = self.tasks[slot].lun;
+        let Some(unit) = self.unit(lun) else { return self.fail_when_drained(slot, out) };
+        let id = unit.id;
+        let result = unit.state.reserve(&self.nexus, request);
+        let task = &mut self.tasks[slot];
+        task.state = TaskState::Working;
+        match result {
+            Err(Refusal::Check(sense)) => task.spoil(sense),
+            Err(Refusal::Conflict) => {
+                task.refused = Refused::Conflict;
+                task.spoil(NO_MEMORY);
+            }
+            Ok(effects) => {
+                let fence = self.spread_effects(id, effects);
+                if let Some(job) = &mut self.tasks[slot].job {
+                    job.fence = fence;
+                }
+            }
+        }
+        self.continue_work(slot, out);
+    }
+
+    /// Tells other sessions. The fence opens when the commands of those who were preempted have
+    /// ended.
+    fn spread_effects(&mut self, unit: UnitId, effects: Effects) -> Option<Fencing> {
+        let Effects { attentions, aborted } = effects;
+        if !attentions.is_empty() {
+            self.notices.push(Notice::UnitNews(unit, attentions));
+        }
+        if aborted.is_empty() {
+            return None;
+        }
+        let fence = Fencing::default();
+        let end = TasksEnd { unit, of: Some(aborted), fence: fence.clone() };
+        self.notices.push(Notice::TasksEnd(end));
+        Some(fence)
+    }
+
+    /// Another session has changed something about a unit that these are to hear of.
+    pub(super) fn hear(&mut self, unit: UnitId, told: &[(Nexus, Sense)]) {
+        for lun in self.luns_of(unit) {
+            for (_, sense) in told.iter().filter(|(nexus, _)| *nexus == self.nexus) {
+                self.attentions.establish(encode_lun(lun), *sense);
+            }
+        }
+    }
+
+    /// Another session has changed something that everybody is to hear of.
+    pub(super) fn hear_change(&mut self, unit: UnitId, sense: Sense) {
+        let luns = self.luns_of(unit);
+        luns.into_iter().for_each(|lun| self.attentions.establish(encode_lun(lun), sense));
+    }
+
+    /// MODE SELECT sets or clears software write protection.
+    pub(super) fn protect(&mut self, slot: u16, protected: bool, out: &mut Outbox) {
+        let lun = self.tasks[slot].lun;
+        let unit = self.unit(lun).map(|unit| (unit.id, unit.state.protect(protected)));
+        if let Some((unit, true)) = unit {
+            //= SPC-4 §MODE SELECT (6) command: all other initiators get an attention.
+            self.tell(Notice::UnitChanged(unit, Sense::MODE_PARAMETERS_CHANGED));
+        }
+        self.tasks[slot].state = TaskState::Working;
+        self.continue_work(slot, out);
+    }
+
+    /// Another session ends commands of this one.
+    //= SAM-5 §Aborting commands: with TAS zero they end without a status, and an attention tells it.
+    pub(super) fn tasks_end(&mut self, end: &TasksEnd, out: &mut Outbox) {
+        if end.of.as_ref().is_some_and(|of| !of.contains(&self.nexus)) {
+            return;
+        }
+        if self.abandoned {
+            // What a lost connection has left with the volume is awaited, too.
+            if !self.leftovers.have_no_changes() {
+                self.fences.push((self.epoch, end.fence.clone()));
+            }
+            return;
+        }
+        for lun in self.luns_of(end.unit) {
+            let field = encode_lun(lun);
+            let of_unit = |task: &Task| decode_lun(task.lun) == Some(lun);
+            let alive = |task: &Task| task.state != TaskState::Aborted && of_unit(task);
+            if self.tasks.iter().any(|(_, task)| alive(task)) {
+                self.abort_where(of_unit, out);
+                self.attentions.establish(field, Sense::COMMANDS_CLEARED);
+            }
+        }
+        self.fences.push((self.epoch, end.fence.clone()));
+        self.open_fences();
+    }
+
+    /// Opens the fences whose aborted commands have all ended.
+    pub(super) fn open_fences(&mut self) {
+        let tasks = &self.tasks;
+        self.fences.retain(|(epoch, _)| tasks.have_aborted(*epoch));
+    }
+
+    /// A reservation of another initiator forbids a command.
+    //= SAM-5 §Status codes: RESERVATION CONFLICT
+    #[cold]
+    pub(super) fn conflict(&mut self, header: &Header, place: UnitRef, out: &mut Outbox) {
+        let command = Command::parse(header);
+        let flow = Flow::new(command.task_tag, command.expected_len, 0, 0);
+        if command.last || !command.write {
+            return self.send_conflict(flow, out);
+        }
+        let Some(slot) = self.begin(header, place, TaskState::Writing) else {
+            return self.reject_immediate(header, out);
+        };
+        let task = &mut self.tasks[slot];
+        task.begin(flow);
+        task.refused = Refused::Conflict;
+        task.spoil(NO_MEMORY);
+        self.expect_data(slot, header, out);
+    }
+}

@@ -1,0 +1,170 @@
+//! State of a unit that all its sessions share, on whichever core.
+//!
+//! One word says whether there is anything to ask for: zero, and nothing binds anybody. It is read
+//! once for each command. Everything else is behind a lock that only reservations in force take,
+//! and of those only a session that has not asked since the last change.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::conflict::{class_of, writes};
+use super::reservation::{Access, Effects, Nexus, Refusal, Reservations, ReserveOut};
+use super::{Cdb, Sense};
+
+/// Shared state of a unit.
+#[derive(Debug, Default)]
+pub(crate) struct UnitState {
+    /// Zero, or the number of the last change of something that binds.
+    word: AtomicU64,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    reservations: Reservations,
+    /// SWP of the Control mode page.
+    protected: bool,
+    changes: u64,
+}
+
+/// What a command may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Everything, and every other command, too, until the word changes.
+    Free(u64),
+    /// The command is allowed.
+    Allowed,
+    Refused(Refusal),
+}
+
+impl UnitState {
+    /// Zero if nothing binds anybody.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
+    /// Whether a nexus may execute a command.
+    #[cold]
+    pub(crate) fn judge(&self, nexus: &Nexus, session: u32, cdb: &Cdb) -> Verdict {
+        let inner = self.lock();
+        let access = inner.reservations.access(nexus, session);
+        if access == Access::All && !inner.protected {
+            return Verdict::Free(self.word());
+        }
+        if !access.allows(class_of(cdb)) {
+            return Verdict::Refused(Refusal::Conflict);
+        }
+        //= SPC-4 §Control mode page: with SWP the unit refuses all commands that change the medium.
+        if inner.protected && writes(cdb) {
+            return Verdict::Refused(Refusal::Check(Sense::SOFTWARE_WRITE_PROTECTED));
+        }
+        Verdict::Allowed
+    }
+
+    /// Reads the reservations.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Reservations) -> T) -> T {
+        read(&self.lock().reservations)
+    }
+
+    /// PERSISTENT RESERVE OUT.
+    pub(crate) fn reserve(&self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
+        self.change(|inner| inner.reservations.change(nexus, out))
+    }
+
+    /// RESERVE (6), or RELEASE (6).
+    pub(crate) fn legacy(&self, session: u32, reserve: bool) -> Result<(), Refusal> {
+        self.change(|inner| match reserve {
+            true => inner.reservations.reserve_legacy(session),
+            false => inner.reservations.release_legacy(session),
+        })
+    }
+
+    /// A session has ended, or with `None` the unit was reset: its SPC-2 reservation ends.
+    pub(crate) fn forget_legacy(&self, session: Option<u32>) {
+        if self.word() != 0 {
+            self.change(|inner| inner.reservations.forget_legacy(session));
+        }
+    }
+
+    /// Whether software write protection is on.
+    pub(crate) fn is_protected(&self) -> bool {
+        self.lock().protected
+    }
+
+    /// Sets software write protection. Returns whether it changed.
+    pub(crate) fn protect(&self, protected: bool) -> bool {
+        self.change(|inner| std::mem::replace(&mut inner.protected, protected) != protected)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
+        let mut inner = self.lock();
+        let result = change(&mut inner);
+        inner.changes += 1;
+        let binds = !inner.reservations.are_none() || inner.protected;
+        self.word.store(if binds { inner.changes } else { 0 }, Ordering::Release);
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A change of the state has no step that may panic halfway.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::reservation::{Action, Kind};
+    use super::*;
+
+    fn nexus(number: u8) -> Nexus {
+        Nexus { name: format!("iqn.2026-01.test:{number}"), isid: [number; 6] }
+    }
+
+    #[test]
+    fn the_word_is_zero_unless_something_binds() {
+        let state = UnitState::default();
+        let out = |action, service_key| ReserveOut {
+            action,
+            kind: Some(Kind::WriteExclusive),
+            key: 7,
+            service_key,
+        };
+        let register = out(Action::Register { ignore: true }, 7);
+        state.reserve(&nexus(1), &register).unwrap();
+        assert_eq!(state.word(), 0, "a registration binds nobody");
+        state.reserve(&nexus(1), &out(Action::Reserve, 0)).unwrap();
+        let word = state.word();
+        assert_ne!(word, 0);
+        let (read, write) = ([0x28; 16], [0x2a; 16]);
+        assert_eq!(state.judge(&nexus(1), 1, &write), Verdict::Free(word));
+        assert_eq!(state.judge(&nexus(2), 2, &read), Verdict::Allowed);
+        let conflict = Verdict::Refused(Refusal::Conflict);
+        assert_eq!(state.judge(&nexus(2), 2, &write), conflict);
+        state.reserve(&nexus(1), &out(Action::Release, 0)).unwrap();
+        assert_eq!(state.word(), 0);
+        assert!(state.protect(true) && !state.protect(true));
+        let protected = Verdict::Refused(Refusal::Check(Sense::SOFTWARE_WRITE_PROTECTED));
+        assert_eq!(state.judge(&nexus(1), 1, &write), protected);
+        assert_eq!(state.judge(&nexus(1), 1, &read), Verdict::Allowed);
+        assert!(state.protect(false));
+        assert_eq!(state.word(), 0);
+    }
+
+    #[test]
+    fn an_spc_2_reservation_ends_with_its_session() {
+        let state = UnitState::default();
+        state.legacy(5, true).unwrap();
+        assert_eq!(state.legacy(6, true), Err(Refusal::Conflict));
+        assert_eq!(state.legacy(6, false), Ok(()), "which releases nothing");
+        let judge = |session, code| state.judge(&nexus(1), session, &[code; 16]);
+        assert!(matches!(judge(5, 0x2a), Verdict::Free(_)));
+        let refused = Verdict::Refused(Refusal::Conflict);
+        assert_eq!([0x00, 0x1a, 0x28, 0x5e].map(|code| judge(6, code)), [refused; 4]);
+        assert_eq!([0x03, 0x12, 0xa0].map(|code| judge(6, code)), [Verdict::Allowed; 3]);
+        state.forget_legacy(Some(6));
+        assert_ne!(state.word(), 0);
+        state.forget_legacy(Some(5));
+        assert_eq!(state.word(), 0);
+    }
+}
