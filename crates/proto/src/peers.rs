@@ -13,8 +13,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{Plant, planted};
+use block::{Nanos, Plant, planted};
 
+use crate::auth::Failures;
 use crate::instance::KnownLosses;
 
 /// Maximum number of disconnected peers in memory. The oldest ones are forgotten first, and count
@@ -32,6 +33,7 @@ struct State {
     gone: BTreeMap<(PeerName, Number), Gone>,
     /// Counts arrivals and departures.
     time: u64,
+    failures: Failures,
 }
 
 /// Start of a connection of a peer: older ones of the same peer are asked whether they are alive.
@@ -109,6 +111,12 @@ impl Peers {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The lists are consistent between any two statements.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a wrong proof for a target that is served; returns for how long its refusal is held
+    /// back.
+    pub(crate) fn failed(&self, target: &str, now: Nanos) -> Nanos {
+        self.lock().failures.note(target, now)
     }
 
     /// Adds a connection of a peer, which takes the place of older ones of the same number if it

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use block::Nanos;
 use md5::{Digest, Md5};
 use proto::auth::{Chance, Credentials, Secret};
 use proto::iscsi::pdu::{LoginRequest, LoginResponse};
 use proto::iscsi::{Chap, Proof};
-use proto::{Endpoint, Initiator, Phase};
+use proto::{Endpoint, Initiator, Peers, Phase, Target};
 
 use crate::harness::{INITIATOR, Pair, Rng, Setup, TARGET};
 use crate::raw::{Raw, text, value};
@@ -249,4 +250,46 @@ fn no_way_leads_around_the_proof() {
     let mut script = Script::new(None);
     script.names();
     assert_eq!(script.say(Some(1), &[("CHAP_N", "one"), ("CHAP_R", "0x00")]), Err(0x0200));
+}
+
+#[test]
+fn wrong_proofs_are_refused_later_and_later_and_right_ones_never() {
+    let peers = Arc::new(Peers::new());
+    let fresh = || {
+        let (chap, peers) = (Some(chap(("one", SECRET), None, 5)), Arc::clone(&peers));
+        Script { raw: Raw::new(&Setup { chap, peers, ..Setup::default() }) }
+    };
+    let wrong = || {
+        let mut script = fresh();
+        script.challenge();
+        let keys = text(&[("CHAP_N", "one"), ("CHAP_R", "0x00")]);
+        let request = LoginRequest {
+            transit: true,
+            next_stage: 1,
+            data_len: keys.len() as u32,
+            isid: [0x80, 1, 2, 3, 4, 5],
+            ..LoginRequest::default()
+        };
+        script.raw.send(&request, &keys).unwrap();
+        script
+    };
+    let told = |script: &mut Script| {
+        let (header, _) = script.raw.one();
+        assert_eq!(LoginResponse::parse(&header).status, 0x0201);
+    };
+    for _ in 0..5 {
+        told(&mut wrong());
+    }
+    let mut late = wrong();
+    assert!(late.raw.answers().is_empty());
+    // Whoever knows the secret is not held up by those who do not.
+    let mut script = fresh();
+    let (_, _, right) = script.challenge();
+    assert_eq!(script.say(Some(1), &[("CHAP_N", "one"), ("CHAP_R", &right)]), Ok(Vec::new()));
+    let served = &mut late.raw.served;
+    let due = served.end.deadline().unwrap();
+    assert_eq!(due, Nanos::from_millis(500));
+    served.end.tick(due, &mut served.out).unwrap();
+    assert!(served.end.finished());
+    told(&mut late);
 }

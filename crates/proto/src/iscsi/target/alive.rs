@@ -57,7 +57,8 @@ impl IscsiTarget {
         }
         let alive = &self.alive;
         if self.stage == Stage::Login {
-            return self.held_deadline().into_iter().chain([alive.login_until]).min();
+            let held = self.held_deadline().into_iter().chain(self.refused_at());
+            return held.chain([alive.login_until]).min();
         }
         let ping = match alive.ping {
             // A ping is answered by anything that comes after it.
@@ -79,6 +80,7 @@ impl IscsiTarget {
             if now >= self.alive.login_until {
                 return Err(self.refuse_held(out));
             }
+            self.answer_refused(now, out);
             self.look_at_held(now);
             self.answer_held(out);
             return Ok(());

@@ -134,6 +134,14 @@ impl Login {
         self.directory.targets().get(self.identified.filter(|_| !self.discovery)?)
     }
 
+    /// Whether the target, or discovery, demands a proof.
+    fn demands_proof(&self) -> bool {
+        match self.target() {
+            Some(target) => target.chap.is_some(),
+            None => self.directory.discovery_chap().is_some(),
+        }
+    }
+
     /// Whether it is that of a discovery session.
     pub(super) fn is_discovery(&self) -> bool {
         self.discovery
@@ -368,6 +376,9 @@ impl IscsiTarget {
         match result {
             Err(status) => {
                 let status = self.status_of(&login, &request, status);
+                if status == status::AUTHENTICATION && login.demands_proof() {
+                    return self.refuse_proof(now, &login, request, out);
+                }
                 self.send_login_response(&request, false, status, &[], out);
                 self.finished = true;
             }
@@ -378,6 +389,34 @@ impl IscsiTarget {
                 self.send_login_response(&request, transit, 0, &text, out);
                 self.login = Some(login);
             }
+        }
+    }
+
+    /// Refuses a login without the proof that is demanded: at once, or after others, later.
+    fn refuse_proof(&mut self, now: Nanos, login: &Login, request: LoginRequest, out: &mut Outbox) {
+        let target = login.target().map_or("", |target| &target.name);
+        let delay = self.peers.failed(&target.to_ascii_lowercase(), now);
+        let host = login.initiator_name.as_deref().unwrap_or("an initiator without a name");
+        let what = if target.is_empty() { "discovery" } else { target };
+        let later = match delay {
+            Nanos(0) => String::new(),
+            delay => format!(", as the last ones were: answered after {} s", delay.as_secs_f64()),
+        };
+        self.remark = Some(format!("{host} did not prove the CHAP secret of {what}{later}"));
+        self.refused = Some(Box::new((now + delay, request)));
+        self.answer_refused(now, out);
+    }
+
+    /// When the refusal that is held back is due.
+    pub(super) fn refused_at(&self) -> Option<Nanos> {
+        self.refused.as_ref().map(|refused| refused.0)
+    }
+
+    /// Sends a refusal that is due.
+    pub(super) fn answer_refused(&mut self, now: Nanos, out: &mut Outbox) {
+        if let Some(refused) = self.refused.take_if(|refused| refused.0 <= now) {
+            self.send_login_response(&refused.1, false, status::AUTHENTICATION, &[], out);
+            self.finished = true;
         }
     }
 

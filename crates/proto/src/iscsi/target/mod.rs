@@ -37,7 +37,7 @@ use crate::{
 use super::directory::{Directory, TargetEntry};
 use super::frame::{Frame, Next};
 use super::params::Params;
-use super::pdu::{Header, Numbers, expected_status_number, opcode, opcode_of};
+use super::pdu::{Header, LoginRequest, Numbers, expected_status_number, opcode, opcode_of};
 
 use alive::Alive;
 use arrival::Held;
@@ -148,6 +148,8 @@ pub struct IscsiTarget {
     presence: Option<Presence>,
     /// A login that waits for its answer.
     held: Option<Box<Held>>,
+    /// A login that is refused, and when it is told.
+    refused: Option<Box<(Nanos, LoginRequest)>>,
     /// Failed flushes that the initiator knows of.
     losses: KnownLosses,
     /// I/Os that are with volumes, of a connection that is lost, and ranges that they claim.
@@ -239,6 +241,7 @@ impl IscsiTarget {
             peers: Arc::default(),
             presence: None,
             held: None,
+            refused: None,
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
             left_claims: Vec::new(),
