@@ -312,6 +312,7 @@ impl IscsiTarget {
                 }
                 TaskState::Working => self.continue_work(slot, out),
                 TaskState::Checking => self.continue_check(slot, out),
+                TaskState::Copying => self.continue_copy(slot, out),
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {

@@ -13,6 +13,7 @@ mod attention;
 mod check;
 mod command;
 mod control;
+mod copy;
 mod data_out;
 mod job;
 mod login;
@@ -40,6 +41,7 @@ use super::pdu::{Header, Numbers, expected_status_number, opcode, opcode_of};
 use alive::Alive;
 use arrival::Held;
 use attention::Attentions;
+use copy::CopyResult;
 use login::Login;
 use manage::Waiting;
 use task::Tasks;
@@ -151,6 +153,8 @@ pub struct IscsiTarget {
     /// I/Os that are with volumes, of a connection that is lost, and ranges that they claim.
     leftovers: Leftovers,
     left_claims: Vec<Claim>,
+    /// Results of copies.
+    copies: Vec<CopyResult>,
     /// A line for the log.
     remark: Option<String>,
     finished: bool,
@@ -240,6 +244,7 @@ impl IscsiTarget {
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
             left_claims: Vec::new(),
+            copies: Vec::new(),
             remark: None,
             finished: false,
             abandoned: false,

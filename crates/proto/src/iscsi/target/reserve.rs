@@ -24,6 +24,15 @@ impl IscsiTarget {
         Ok(())
     }
 
+    /// Whether something forbids this session a command on any unit.
+    pub(super) fn is_refused(&self, command: &Command) -> bool {
+        let Some(unit) = self.unit(command.lun).filter(|unit| unit.state.word() != 0) else {
+            return false;
+        };
+        let verdict = unit.state.judge(&self.nexus, self.connection_id, &command.cdb);
+        matches!(verdict, Verdict::Refused(_))
+    }
+
     /// RESERVE (6), or RELEASE (6).
     pub(super) fn reserve_unit(
         &mut self,
