@@ -90,7 +90,12 @@ impl IscsiTarget {
             return None;
         }
         let fence = Fencing::default();
-        let end = TasksEnd { unit, of: Some(aborted), fence: fence.clone() };
+        let end = TasksEnd {
+            units: vec![unit],
+            of: Some(aborted),
+            told: Some(Sense::COMMANDS_CLEARED),
+            fence: fence.clone(),
+        };
         self.notices.push(Notice::TasksEnd(end));
         Some(fence)
     }
@@ -135,13 +140,13 @@ impl IscsiTarget {
             }
             return;
         }
-        for lun in self.luns_of(end.unit) {
+        for lun in end.units.iter().flat_map(|unit| self.luns_of(*unit)).collect::<Vec<_>>() {
             let field = encode_lun(lun);
             let of_unit = |task: &Task| decode_lun(task.lun) == Some(lun);
             let alive = |task: &Task| task.state != TaskState::Aborted && of_unit(task);
             if self.tasks.iter().any(|(_, task)| alive(task)) {
                 self.abort_where(of_unit, out);
-                self.attentions.establish(field, Sense::COMMANDS_CLEARED);
+                end.told.into_iter().for_each(|sense| self.attentions.establish(field, sense));
             }
         }
         self.fences.push((self.epoch, end.fence.clone()));
