@@ -108,8 +108,8 @@ fn unknown_keys_of_any_length_are_answered_or_refused() {
     }
 }
 
-/// Class of CVE-2025-57275 (reservations), and of CVE-2020-28374 and CVE-2021-3139 (copies that name
-/// other units; see `copy`): lists of impossible lengths are not read.
+/// Classes of CVE-2025-57275 (reservations), and of CVE-2020-28374 and CVE-2021-3139 (copies that
+/// name other units; see `copy`): lists of impossible lengths are not read.
 #[test]
 fn parameter_lists_have_possible_lengths() {
     let mut raw = Raw::ready(&Setup::default(), &[]);
