@@ -46,7 +46,7 @@ pub fn polite_iscsi_to(noise: &[u8], mut number: u32, asked: Option<u32>) -> Vec
 
 /// Commands that noise hardly finds: operation code, service actions, and the byte of the CDB with
 /// the low byte of a length.
-const COMMANDS: [(u8, u8, usize); 16] = [
+const COMMANDS: [(u8, u8, usize); 18] = [
     (0x5e, 4, 8),
     (0x5f, 8, 8),
     (0x16, 1, 4),
@@ -63,6 +63,8 @@ const COMMANDS: [(u8, u8, usize); 16] = [
     (0xb7, 1, 9),
     (0x4d, 1, 8),
     (0x93, 1, 13),
+    (0x83, 1, 13),
+    (0x84, 4, 13),
 ];
 
 /// Half of the SCSI commands become one of [`COMMANDS`], on few blocks of a unit that is there. The
@@ -82,10 +84,10 @@ fn likely_command(header: &mut [u8; HEADER_BYTES], len: u32) {
     cdb[2..14].fill(0);
     (cdb[2], cdb[14], cdb[15]) = (if code == 0x5f { few } else { 0 }, 0, 0);
     let address_at = if code & 0xe0 == 0x80 { 9 } else { 5 };
-    if !matches!(code, 0x5e | 0x5f | 0x15 | 0x55 | 0x16 | 0x17 | 0x4d) {
+    if !matches!(code, 0x5e | 0x5f | 0x15 | 0x55 | 0x16 | 0x17 | 0x4d | 0x83 | 0x84) {
         cdb[address_at] = few;
     }
-    let blocks = matches!(code, 0x2e..=0x2f | 0x80..=0x93);
+    let blocks = matches!(code, 0x2e..=0x2f | 0x85..=0x93);
     cdb[length_at] = if blocks { other >> 5 } else { len as u8 };
     if wish & 4 == 0 {
         header[20..24].copy_from_slice(&len.to_be_bytes());

@@ -103,6 +103,7 @@ macro_rules! families {
 
 families! {
     compare_and_write "SCSI.CompareAndWrite"
+    extended_copy "SCSI.ExtendedCopy"
     get_lba_status "SCSI.GetLBAStatus"
     inquiry "SCSI.Inquiry"
     mandatory "SCSI.Mandatory"
@@ -126,6 +127,7 @@ families! {
     read_capacity_16 "SCSI.ReadCapacity16"
     read_defect_data_10 "SCSI.ReadDefectData10"
     read_defect_data_12 "SCSI.ReadDefectData12"
+    receive_copy_results "SCSI.ReceiveCopyResults"
     report_supported_opcodes "SCSI.ReportSupportedOpcodes"
     reserve_6 "SCSI.Reserve6"
     start_stop_unit "SCSI.StartStopUnit"

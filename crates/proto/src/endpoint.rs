@@ -223,10 +223,12 @@ pub enum Notice {
 /// Commands that end because another session says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TasksEnd {
-    /// The logical unit.
-    pub unit: UnitId,
+    /// The logical units.
+    pub units: Vec<UnitId>,
     /// Those whose commands end; `None`: all.
     pub of: Option<Vec<Nexus>>,
+    /// What those hear who had any, beyond other news.
+    pub told: Option<Sense>,
     /// Held until they have ended.
     pub fence: Fencing,
 }

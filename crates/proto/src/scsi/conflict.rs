@@ -30,7 +30,9 @@ pub(crate) fn class_of(cdb: &Cdb) -> Class {
         MAINTENANCE_IN if action(cdb) == SA_REPORT_SUPPORTED_OPERATION_CODES => Class::Look,
         WRITE_6 | WRITE_10 | WRITE_12 | WRITE_16 => Class::Change,
         WRITE_AND_VERIFY_10 | WRITE_AND_VERIFY_12 | WRITE_AND_VERIFY_16 => Class::Change,
-        COMPARE_AND_WRITE | ORWRITE_16 | UNMAP | WRITE_SAME_10 | WRITE_SAME_16 => Class::Change,
+        EXTENDED_COPY | COMPARE_AND_WRITE | ORWRITE_16 | UNMAP | WRITE_SAME_10 | WRITE_SAME_16 => {
+            Class::Change
+        }
         SYNCHRONIZE_CACHE_10 | SYNCHRONIZE_CACHE_16 => Class::Change,
         MODE_SELECT_6 | MODE_SELECT_10 => Class::Change,
         // Starting a unit, and allowing removal, disturb nobody.
@@ -74,7 +76,11 @@ mod test {
             let mut cdb = cdb(&[command.code, command.action.unwrap_or(0)]);
             // A block, or a parameter list of 24 bytes.
             let len = command.cdb_len();
-            cdb[len - 2] = if matches!(command.code, 0x42 | 0x5f) { 24 } else { 1 };
+            let list = matches!(command.code, 0x42 | 0x5f);
+            cdb[len - 2] = if list { 24 } else { 1 };
+            if command.code == 0x83 {
+                cdb[13] = 16;
+            }
             let changes = match unit.plan(&cdb) {
                 Ok(Plan::Write { .. } | Plan::Clear { .. } | Plan::Fill { .. } | Plan::Flush) => {
                     true

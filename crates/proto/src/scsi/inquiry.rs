@@ -3,7 +3,7 @@
 use super::capacity::physical_exponent;
 use super::field::{be16, put, put_ascii};
 use super::{Cdb, Plan, Sense, Unit, data};
-use super::{check, ports, provisioning};
+use super::{check, copy, ports, provisioning};
 use crate::Instance;
 
 /// T10 vendor identification.
@@ -16,6 +16,9 @@ const REVISION: &str =
 /// Peripheral qualifier 011b, device type 1Fh: no such logical unit.
 pub(super) const NO_UNIT: u8 = 0x7f;
 
+/// 3PC, in byte 5 of INQUIRY data: EXTENDED COPY is supported.
+const THIRD_PARTY_COPY: u8 = 0x08;
+
 const ENABLE_VITAL_PRODUCT_DATA: u8 = 0x01;
 const COMMAND_SUPPORT_DATA: u8 = 0x02;
 
@@ -27,11 +30,12 @@ type Page = (u8, fn(&Unit, &mut Vec<u8>));
 pub(crate) const BACKING_PAGE: u8 = 0xc0;
 
 //= SPC-4 §Supported VPD Pages VPD page: in ascending order.
-const PAGES: [Page; 8] = [
+const PAGES: [Page; 9] = [
     (0x00, supported_pages),
     (0x80, serial_number),
     (0x83, device_identification),
     (0x86, extended_inquiry),
+    (0x8f, copy::third_party_page),
     (0xb0, block_limits),
     (0xb1, characteristics),
     (0xb2, provisioning_page),
@@ -79,7 +83,7 @@ fn standard(peripheral: u8, product: &str, instance: Option<u64>) -> Vec<u8> {
     bytes[2] = 0x06; // SPC-4
     bytes[3] = 0x12; // HISUP, response data format 2
     bytes[4] = 96 - 5;
-    bytes[5] = if peripheral == NO_UNIT { 0 } else { ports::TPGS_IMPLICIT };
+    bytes[5] = if peripheral == NO_UNIT { 0 } else { ports::TPGS_IMPLICIT | THIRD_PARTY_COPY };
     bytes[7] = 0x02; // CMDQUE
     put_ascii(&mut bytes, 8, 8, VENDOR);
     put_ascii(&mut bytes, 16, 16, product);
@@ -185,7 +189,7 @@ mod test {
     #[test]
     fn standard_golden() {
         let mut expect = [0; 96];
-        expect[..8].copy_from_slice(&[0, 0, 6, 0x12, 91, 0x10, 0, 2]);
+        expect[..8].copy_from_slice(&[0, 0, 6, 0x12, 91, 0x18, 0, 2]);
         expect[8..32].copy_from_slice(b"DRUMFIREram             ");
         expect[32..36].copy_from_slice(format!("{REVISION:<4}").as_bytes());
         expect[58..66].copy_from_slice(&[0x00, 0xa0, 0x09, 0x60, 0x04, 0x60, 0x04, 0xc0]);
@@ -206,7 +210,7 @@ mod test {
     #[test]
     fn pages_golden() {
         let unit = unit(1 << 30, 512);
-        let supported = [0, 0, 0, 8, 0x00, 0x80, 0x83, 0x86, 0xb0, 0xb1, 0xb2, 0xc0];
+        let supported = [0, 0, 0, 9, 0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2, 0xc0];
         assert_eq!(page(&unit, 0x00), supported);
         assert_eq!(page(&unit, 0x80), *b"\x00\x80\x00\x143031323334358637b839");
         let mut expect = b"\x00\x83\x00\x3c\x02\x01\x00\x1cDRUMFIRE".to_vec();

@@ -13,6 +13,7 @@ mod check;
 mod claims;
 mod condition;
 mod conflict;
+mod copy;
 mod field;
 mod inquiry;
 mod lba_status;
@@ -45,6 +46,7 @@ pub(crate) use answer::{
 };
 pub use check::{Check, CheckKind};
 pub(crate) use claims::{Claim, Claims};
+pub(crate) use copy::{CopyList, CopySegment, copy_status_data, parse_copy};
 pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
@@ -144,6 +146,13 @@ pub enum Plan {
     Check(Check),
     /// Change the persistent reservations.
     Reserve(ReserveOut),
+    /// Copy blocks: the parameter list says which.
+    Copy,
+    /// Return the result of a copy.
+    CopyStatus {
+        /// List identifier.
+        id: u8,
+    },
     /// Set software write protection.
     Protect {
         /// Otherwise clear it.
@@ -350,6 +359,7 @@ mod test {
         match plan {
             Plan::Good | Plan::Flush | Plan::Reserve(_) => {}
             Plan::ReserveUnit { .. } | Plan::Protect { .. } => {}
+            Plan::Copy | Plan::CopyStatus { .. } => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
             Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),
             Plan::Read { offset, len } => inside(*offset, *len),

@@ -27,6 +27,8 @@ pub(super) const MODE_SELECT_10: u8 = 0x55;
 pub(super) const MODE_SENSE_10: u8 = 0x5a;
 pub(super) const PERSISTENT_RESERVE_IN: u8 = 0x5e;
 pub(super) const PERSISTENT_RESERVE_OUT: u8 = 0x5f;
+pub(super) const EXTENDED_COPY: u8 = 0x83;
+pub(super) const RECEIVE_COPY_RESULTS: u8 = 0x84;
 pub(super) const READ_16: u8 = 0x88;
 pub(super) const COMPARE_AND_WRITE: u8 = 0x89;
 pub(super) const WRITE_16: u8 = 0x8a;
@@ -54,6 +56,12 @@ pub(super) const SA_REPORT_TARGET_PORT_GROUPS: u8 = 0x0a;
 /// REPORT SUPPORTED OPERATION CODES, of MAINTENANCE IN.
 pub(super) const SA_REPORT_SUPPORTED_OPERATION_CODES: u8 = 0x0c;
 
+/// EXTENDED COPY (LID1), of EXTENDED COPY.
+pub(super) const SA_EXTENDED_COPY_LID1: u8 = 0x00;
+/// RECEIVE COPY STATUS (LID1), of RECEIVE COPY RESULTS.
+pub(super) const SA_COPY_STATUS: u8 = 0x00;
+/// RECEIVE COPY OPERATING PARAMETERS, of RECEIVE COPY RESULTS.
+pub(super) const SA_OPERATING_PARAMETERS: u8 = 0x03;
 /// READ KEYS, of PERSISTENT RESERVE IN.
 pub(super) const SA_READ_KEYS: u8 = 0x00;
 /// READ RESERVATION, of PERSISTENT RESERVE IN.

@@ -4,8 +4,8 @@ use super::opcode::*;
 use super::transfer::control;
 use super::{Cdb, Plan, Sense, Unit};
 use super::{
-    capacity, check, condition, inquiry, lba_status, lun, mode, mode_select, ports, provisioning,
-    reports, reserve_in, reserve_out, supported, transfer,
+    capacity, check, condition, copy, inquiry, lba_status, lun, mode, mode_select, ports,
+    provisioning, reports, reserve_in, reserve_out, supported, transfer,
 };
 
 /// Validates a CDB.
@@ -99,6 +99,21 @@ pub(super) static COMMANDS: &[Supported] = &[
     reserve_out_row(SA_PREEMPT, &[4, 255, 0, 0, 255, 255, 255, 255, 0]),
     reserve_out_row(SA_PREEMPT_AND_ABORT, &[5, 255, 0, 0, 255, 255, 255, 255, 0]),
     reserve_out_row(SA_REGISTER_AND_IGNORE, &[6, 0, 0, 0, 255, 255, 255, 255, 0]),
+    row(EXTENDED_COPY, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0], copy::extended_copy)
+        .action(SA_EXTENDED_COPY_LID1)
+        .then(copy::extended_copy_list),
+    row(
+        RECEIVE_COPY_RESULTS,
+        &[0, 255, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0],
+        copy::copy_status,
+    )
+    .action(SA_COPY_STATUS),
+    row(
+        RECEIVE_COPY_RESULTS,
+        &[3, 0, 0, 0, 0, 0, 0, 0, 0, 255, 255, 255, 255, 0, 0],
+        copy::operating_parameters,
+    )
+    .action(SA_OPERATING_PARAMETERS),
     row(READ_16, &range_16(0x18), transfer::read_16),
     row(
         COMPARE_AND_WRITE,

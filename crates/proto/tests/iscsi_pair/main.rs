@@ -7,6 +7,7 @@ mod check;
 mod comeback;
 mod command;
 mod control;
+mod copy;
 mod data_out;
 mod discovery;
 mod doubt;

@@ -262,9 +262,17 @@ fn what_a_lost_connection_left_behind_is_awaited_too() {
 }
 
 #[test]
-fn clear_task_set_clears_that_of_all_initiators() {
-    // ABORT TASK SET concerns its own initiator only.
-    for (function, cleared) in [(2, false), (4, true)] {
+fn functions_end_the_commands_of_those_whom_they_concern() {
+    // ABORT TASK SET, CLEAR TASK SET, LUN RESET, target warm reset: what the other one hears, and
+    // who asked.
+    let (cleared, reset) = (vec![Sense::COMMANDS_CLEARED], vec![Sense::LUN_RESET]);
+    for (function, told, own) in [
+        (2, vec![], vec![]),
+        (4, cleared, vec![]),
+        (5, reset.clone(), reset.clone()),
+        (6, reset.clone(), reset),
+    ] {
+        let cleared = !told.is_empty();
         let mut server = Server::new(2, false);
         let write = cdb::write10(0, 2, false);
         let command = server.raws[1].command_pdu(1, write, Way::Write, 1024, &[]);
@@ -284,9 +292,8 @@ fn clear_task_set_clears_that_of_all_initiators() {
         assert_eq!((response.task_tag, response.response), (tag, 0));
         // The read ended without a status if it was cleared.
         assert_eq!(server.raws[1].answers().len(), usize::from(!cleared));
-        let told = if cleared { vec![Sense::COMMANDS_CLEARED] } else { vec![] };
         assert_eq!(server.attentions(1), told);
-        assert_eq!(server.attentions(0), [], "the one who asked knows");
+        assert_eq!(server.attentions(0), own);
     }
 }
 

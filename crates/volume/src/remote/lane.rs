@@ -295,7 +295,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
         }
     }
 
-    /// Continues a login at the address to which the target sends it. False if that is not possible.
+    /// Continues a login at the address to which the target sends it. False if there is no way.
     #[cold]
     fn follow(&mut self, now: Nanos, address: &str) -> bool {
         self.redirects += 1;

@@ -50,6 +50,7 @@ impl IscsiTarget {
         match task.state {
             TaskState::Reading => return self.read_completed(slot, done, out),
             TaskState::Checking => return self.check_completed(done, out),
+            TaskState::Copying => return self.copy_completed(done, out),
             _ => {}
         }
         task.data.in_flight.lower(1);

@@ -150,6 +150,7 @@ impl IscsiTarget {
         match task.state {
             TaskState::Working => return self.continue_work(slot, out),
             TaskState::Checking => return self.continue_check(slot, out),
+            TaskState::Copying => return self.continue_copy(slot, out),
             _ => {}
         }
         let len = task.flow.len;

@@ -11,6 +11,7 @@ use super::IscsiTarget;
 use super::check::Checking;
 use super::command::UnitRef;
 use super::control::reason;
+use super::copy::Copying;
 use super::task::{Burst, Flow, TaskState};
 use crate::{Ending, Fencing, Outbox, UnitId};
 
@@ -33,18 +34,26 @@ pub(super) struct Job {
     pub(super) checking: Option<Checking>,
     /// Commands of others that end before this one does.
     pub(super) fence: Option<Fencing>,
+    /// Copies of blocks.
+    pub(super) copying: Option<Copying>,
 }
 
 impl Job {
     /// Work on ranges, without data of the initiator.
     pub(super) fn new(ranges: Ranges, pattern: Vec<u8>, cdb: [u8; 16]) -> Job {
-        Job { ranges, pattern, cdb, checking: None, fence: None }
+        Job { ranges, pattern, cdb, checking: None, fence: None, copying: None }
     }
 
     /// Work on what blocks hold.
     pub(super) fn checking(cdb: [u8; 16], checking: Checking) -> Job {
         let ranges = Ranges::new(Op::Write, Vec::new());
         Job { checking: Some(checking), ..Job::new(ranges, Vec::new(), cdb) }
+    }
+
+    /// Copies of blocks.
+    pub(super) fn copying(cdb: [u8; 16], copying: Copying) -> Job {
+        let ranges = Ranges::new(Op::Write, Vec::new());
+        Job { copying: Some(copying), ..Job::new(ranges, Vec::new(), cdb) }
     }
 
     /// Gives the buffers back.
@@ -116,6 +125,7 @@ impl IscsiTarget {
             Ok(Plan::Data(_)) if command.cdb[0] == REPORT_LUNS => {
                 report_luns(&command.cdb, &self.luns()).map(Plan::Data)
             }
+            Ok(Plan::CopyStatus { id }) => self.copy_status(&command, id),
             plan => plan,
         };
         if command.read && command.write {
@@ -157,7 +167,9 @@ impl IscsiTarget {
                 | Plan::Write { .. }
                 // A plan that needs data-out follows from that only.
                 | Plan::Reserve(_)
-                | Plan::Protect { .. },
+                | Plan::Protect { .. }
+                | Plan::Copy
+                | Plan::CopyStatus { .. },
             ) => {
                 self.finish_after_data(header, place, None, out);
             }
@@ -279,6 +291,11 @@ impl IscsiTarget {
         let buf = task.data.buf.take();
         let data = buf.as_ref().map_or(&[][..], |buf| &buf[..len]);
         let plan = self.unit(lun).map(|unit| unit.plan_with(&cdb, data));
+        if let Some(Ok(Plan::Copy)) = plan {
+            let list = data.to_vec();
+            buf.into_iter().for_each(|buf| out.give(buf));
+            return self.begin_copy(slot, &list, out);
+        }
         if let Some(Ok(Plan::Check(check))) = plan {
             self.tasks[slot].data.buf = buf;
             return self.check_collected(slot, check, out);

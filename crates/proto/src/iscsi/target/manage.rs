@@ -140,9 +140,18 @@ impl IscsiTarget {
     /// Ends the commands of all other sessions, if the function says so.
     //= SAM-5 §CLEAR TASK SET function: with TST zero there is one task set for all initiators.
     fn fence_of(&mut self, request: &TaskRequest) -> Option<Fencing> {
-        let unit = self.unit(request.lun).filter(|_| request.function == function::CLEAR_TASK_SET);
-        let (unit, fence) = (unit?.id, Fencing::default());
-        let end = TasksEnd { unit, of: None, fence: fence.clone() };
+        let told = match request.function {
+            function::CLEAR_TASK_SET => Some(Sense::COMMANDS_CLEARED),
+            // The reset itself is told.
+            function::LUN_RESET | function::WARM_RESET | function::COLD_RESET => None,
+            _ => return None,
+        };
+        let of_target = matches!(request.function, function::WARM_RESET | function::COLD_RESET);
+        let named = self.unit(request.lun).map(|unit| unit.id);
+        let all = self.entry().units.iter().flatten().map(|unit| unit.id);
+        let units: Vec<UnitId> = all.filter(|unit| of_target || Some(*unit) == named).collect();
+        let fence = Fencing::default();
+        let end = TasksEnd { units, of: None, told, fence: fence.clone() };
         self.notices.push(Notice::TasksEnd(end));
         Some(fence)
     }
@@ -312,6 +321,7 @@ impl IscsiTarget {
                 }
                 TaskState::Working => self.continue_work(slot, out),
                 TaskState::Checking => self.continue_check(slot, out),
+                TaskState::Copying => self.continue_copy(slot, out),
                 _ => self.solicit(slot, out),
             }
             if self.backlog.starving.back() == Some(&slot) {

@@ -13,6 +13,7 @@ mod attention;
 mod check;
 mod command;
 mod control;
+mod copy;
 mod data_out;
 mod job;
 mod login;
@@ -42,6 +43,7 @@ use super::pdu::{Header, LoginRequest, Numbers, expected_status_number, opcode, 
 use alive::Alive;
 use arrival::Held;
 use attention::Attentions;
+use copy::CopyResult;
 use login::Login;
 use manage::Waiting;
 use task::Tasks;
@@ -155,6 +157,8 @@ pub struct IscsiTarget {
     /// I/Os that are with volumes, of a connection that is lost, and ranges that they claim.
     leftovers: Leftovers,
     left_claims: Vec<Claim>,
+    /// Results of copies.
+    copies: Vec<CopyResult>,
     /// A line for the log.
     remark: Option<String>,
     finished: bool,
@@ -245,6 +249,7 @@ impl IscsiTarget {
             losses: KnownLosses::default(),
             leftovers: Leftovers::default(),
             left_claims: Vec::new(),
+            copies: Vec::new(),
             remark: None,
             finished: false,
             abandoned: false,

@@ -24,6 +24,15 @@ impl IscsiTarget {
         Ok(())
     }
 
+    /// Whether something forbids this session a command on any unit.
+    pub(super) fn is_refused(&self, command: &Command) -> bool {
+        let Some(unit) = self.unit(command.lun).filter(|unit| unit.state.word() != 0) else {
+            return false;
+        };
+        let verdict = unit.state.judge(&self.nexus, self.connection_id, &command.cdb);
+        matches!(verdict, Verdict::Refused(_))
+    }
+
     /// RESERVE (6), or RELEASE (6).
     pub(super) fn reserve_unit(
         &mut self,
@@ -81,7 +90,12 @@ impl IscsiTarget {
             return None;
         }
         let fence = Fencing::default();
-        let end = TasksEnd { unit, of: Some(aborted), fence: fence.clone() };
+        let end = TasksEnd {
+            units: vec![unit],
+            of: Some(aborted),
+            told: Some(Sense::COMMANDS_CLEARED),
+            fence: fence.clone(),
+        };
         self.notices.push(Notice::TasksEnd(end));
         Some(fence)
     }
@@ -126,13 +140,13 @@ impl IscsiTarget {
             }
             return;
         }
-        for lun in self.luns_of(end.unit) {
+        for lun in end.units.iter().flat_map(|unit| self.luns_of(*unit)).collect::<Vec<_>>() {
             let field = encode_lun(lun);
             let of_unit = |task: &Task| decode_lun(task.lun) == Some(lun);
             let alive = |task: &Task| task.state != TaskState::Aborted && of_unit(task);
             if self.tasks.iter().any(|(_, task)| alive(task)) {
                 self.abort_where(of_unit, out);
-                self.attentions.establish(field, Sense::COMMANDS_CLEARED);
+                end.told.into_iter().for_each(|sense| self.attentions.establish(field, sense));
             }
         }
         self.fences.push((self.epoch, end.fence.clone()));

@@ -75,6 +75,8 @@ pub(super) enum TaskState {
     Working,
     /// Working on a job that looks at what blocks hold, with data of the initiator or without.
     Checking,
+    /// Copying blocks.
+    Copying,
     /// Aborted: its I/Os are awaited, and their results dropped.
     Aborted,
 }
