@@ -305,7 +305,7 @@ impl Controllers {
         let mut registry = self.lock();
         let entry = registry.entries.get_mut(&id).ok_or(Refusal::Controller)?;
         let controller = Arc::clone(&entry.controller);
-        if !controller.subsystem.as_ref().is_some_and(|own| own.nqn == subsystem.nqn) {
+        if controller.subsystem.as_ref().is_none_or(|own| own.nqn != subsystem.nqn) {
             return Err(Refusal::Controller);
         }
         //= NVMe-oF §Connect command: host NQN and identifier are those of the admin queue.

@@ -46,7 +46,7 @@ const FAILED: Sense = Sense::new(Key::CopyAborted, 0x0d, 0x01);
 impl IscsiTarget {
     /// A list of copies is complete, in `data`.
     pub(super) fn begin_copy(&mut self, slot: u16, data: &[u8], out: &mut Outbox) {
-        let list = parse_copy(data, &self.entry().units);
+        let list = parse_copy(data, &self.target.units);
         let list = list.and_then(|list| self.may_copy(&list).map(|()| list));
         let task = &mut self.tasks[slot];
         task.state = TaskState::Copying;

@@ -148,7 +148,7 @@ impl IscsiTarget {
         };
         let of_target = matches!(request.function, function::WARM_RESET | function::COLD_RESET);
         let named = self.unit(request.lun).map(|unit| unit.id);
-        let all = self.entry().units.iter().flatten().map(|unit| unit.id);
+        let all = self.target.units.iter().flatten().map(|unit| unit.id);
         let units: Vec<UnitId> = all.filter(|unit| of_target || Some(*unit) == named).collect();
         let fence = Fencing::default();
         let end = TasksEnd { units, of: None, told, fence: fence.clone() };
