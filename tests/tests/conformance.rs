@@ -55,7 +55,8 @@ fn judge(said: &str) -> Case {
     };
     // The lines after the verdict are the failed assertion, or cleanup.
     let (before, after) = lines.split_at(end);
-    let reason = |mark| before.iter().find_map(|line| line.strip_prefix(mark)).map(str::trim);
+    // Newer versions begin these lines with the time.
+    let reason = |mark| before.iter().find_map(|line| line.split_once(mark)).map(|it| it.1.trim());
     if lines[end].starts_with("FAILED") {
         let assertion = after.iter().find(|line| line.starts_with("1. ")).copied();
         let why = [reason("[FAILED]"), assertion].into_iter().flatten().collect::<Vec<_>>();
@@ -128,6 +129,8 @@ families! {
     read_defect_data_10 "SCSI.ReadDefectData10"
     read_defect_data_12 "SCSI.ReadDefectData12"
     receive_copy_results "SCSI.ReceiveCopyResults"
+    report_luns "SCSI.ReportLUNs"
+    report_target_port_groups "SCSI.ReportTargetPortGroups"
     report_supported_opcodes "SCSI.ReportSupportedOpcodes"
     reserve_6 "SCSI.Reserve6"
     start_stop_unit "SCSI.StartStopUnit"
@@ -158,6 +161,7 @@ fn output_of_the_suite_is_understood() {
     let output = "\n\n     CUnit - A unit testing framework for C\n\nSuite: Inquiry\n\
         \x20 Test: Standard ...passed\n\
         \x20 Test: BlockLimits ...    [SKIPPED] Logical unit is fully provisioned.\npassed\n\
+        \x20 Test: Late ...    2026-12-01 04:34:28.36     [SKIPPED] No media.\npassed\n\
         \x20 Test: Range ...    [FAILED] PRIN failed\nFAILED\n    1. test.c:50  - CU_ASSERT(ret)\n\
         Suite: Read10\n  Test: Simple ...passed    [SKIPPED] RESERVE is not implemented.\n\
         \x20 Test: Cut ...\n\n\
@@ -166,6 +170,7 @@ fn output_of_the_suite_is_understood() {
     let expected = [
         ("Inquiry.Standard", Case::Passed),
         ("Inquiry.BlockLimits", Case::Skipped("Logical unit is fully provisioned.".into())),
+        ("Inquiry.Late", Case::Skipped("No media.".into())),
         ("Inquiry.Range", Case::Failed("PRIN failed; 1. test.c:50  - CU_ASSERT(ret)".into())),
         ("Read10.Simple", Case::Passed),
         ("Read10.Cut", Case::Failed("it did not come to its end".into())),

@@ -17,8 +17,9 @@ const SUPPORTED_STATES: u8 = 0x01;
 
 //= SPC-4 §REPORT TARGET PORT GROUPS command: PARAMETER DATA FORMAT 000b or 001b.
 pub(super) fn report_target_port_groups(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    // Preferred and active/optimized; states; group; reserved, status, vendor; number of ports.
-    let mut group = vec![0x80, SUPPORTED_STATES, GROUP[0], GROUP[1], 0, 0, 0, 1];
+    // Active/optimized, and as the only group not preferred; states; group; reserved, status,
+    // vendor; number of ports.
+    let mut group = vec![0, SUPPORTED_STATES, GROUP[0], GROUP[1], 0, 0, 0, 1];
     group.extend([0, 0, PORT[0], PORT[1]]);
     let head: &[u8] = match cdb[1] >> 5 {
         0 => &[],
@@ -49,7 +50,7 @@ mod test {
         let unit = unit(1 << 20, 512);
         let ask =
             |format: u8| answer(&unit, &[0xa3, format << 5 | 0x0a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0]);
-        let group = [0x80, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1];
+        let group = [0, 1, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1];
         assert_eq!(ask(0), [&[0, 0, 0, 12][..], &group].concat());
         assert_eq!(ask(1), [&[0, 0, 0, 16, 0x10, 0, 0, 0][..], &group].concat());
         assert_eq!(refusal(&unit, &[0xa3, 0x4a]), Sense::cdb_bit(1, 7));
