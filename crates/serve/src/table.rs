@@ -136,7 +136,7 @@ fn subsystems(
     shared: bool,
 ) -> Result<Vec<Subsystem>, ServeError> {
     let mut list: Vec<Subsystem> = Vec::new();
-    for Place { unit: id, export, instance, .. } in places {
+    for Place { unit: id, export, instance, shared, .. } in places {
         let known = list.iter().position(|subsystem| subsystem.nqn == export.subsystem);
         let at = known.unwrap_or_else(|| {
             list.push(Subsystem {
@@ -155,7 +155,8 @@ fn subsystems(
         let memory = export.volume.memory();
         let (id, instance) = (*id, Some(instance.clone()));
         let (disk, backing) = (export.disk, export.volume.backing());
-        let namespace = Namespace { id, geometry, memory, disk, backing, instance };
+        let namespace =
+            Namespace { id, geometry, memory, disk, backing, instance, shared: shared.clone() };
         let place = usize::from(export.lun).checked_sub(1);
         let place = place.ok_or_else(|| ServeError::NamespaceZero(export.subsystem.clone()))?;
         if put(&mut list[at].namespaces, place, namespace) {
@@ -205,6 +206,7 @@ fn nbd_exports(places: &[Place], lists: &HostLists) -> Vec<NbdExport> {
             memory: export.volume.memory(),
             instance: Some(place.instance.clone()),
             extents: export.volume.extents(),
+            shared: place.shared.clone(),
         }
     };
     places.iter().map(export).collect()
