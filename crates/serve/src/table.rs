@@ -133,7 +133,7 @@ fn directory(places: &[Place], lists: &HostLists) -> Result<Directory, ServeErro
 fn subsystems(
     places: &[Place],
     lists: &HostLists,
-    shared: bool,
+    with_paths: bool,
 ) -> Result<Vec<Subsystem>, ServeError> {
     let mut list: Vec<Subsystem> = Vec::new();
     for Place { unit: id, export, instance, shared, .. } in places {
@@ -144,7 +144,7 @@ fn subsystems(
                 namespaces: Vec::new(),
                 serial: String::new(),
                 model: model(export),
-                shared,
+                shared: with_paths,
             });
             list.len() - 1
         });
