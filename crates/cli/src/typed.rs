@@ -227,7 +227,9 @@ mod test {
         "LEVEL",
         "METHOD",
         "PART=DOLLARS",
+        "NAME,…",
         "PATH|URI",
+        "SOCKET",
         "STATE",
         "URI",
     ];
