@@ -44,6 +44,7 @@ impl Nbd {
             memory: in_memory.then(|| Memory::new(BYTES).expect("memory")),
             instance: None,
             extents: Some(Arc::new(Patches)),
+            shared: Default::default(),
         };
         let exports = Arc::new(NbdExports::new(vec![export]).expect("one name"));
         let config = NbdTargetConfig { max_commands: 32, ..NbdTargetConfig::default() };

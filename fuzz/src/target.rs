@@ -130,6 +130,7 @@ impl Default for NvmeServer {
             disk: disk(id),
             backing: block::Backing::Memory,
             instance: None,
+            shared: Default::default(),
         };
         let subsystem = Subsystem {
             nqn: SUBSYSTEM_NAME.into(),

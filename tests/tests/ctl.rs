@@ -352,3 +352,55 @@ fn other_peoples_clients_see_what_is_served_now() {
     server.ctl("remove a").ok();
     assert_eq!(names(&server), [(false, false), (true, true)]);
 }
+
+#[test]
+fn a_volume_becomes_read_only_and_writable_again() {
+    let Some(server) = Controlled::new("--volume a=ram:8m --volume b=ram:8m --read-only b") else {
+        return;
+    };
+    let write = |uri: &str| {
+        let args = format!("run {uri} --read 0 --size 4k --seconds 1 --ramp 0 --destroy");
+        server.drumfire.run(server.folder.path(), &args, LIMIT).code
+    };
+    let all =
+        |name: &str| [server.served.uri(name), server.served.nvme_uri(name), server.nbd_uri(name)];
+    let writes = |name: &str| all(name).map(|uri| write(&uri) == Some(0));
+    assert_eq!((writes("a"), writes("b")), ([true; 3], [false; 3]));
+    let beside = server.load(&server.served.uri("a"), 20);
+    server.ctl("set b writable").ok();
+    assert_eq!(writes("b"), [true; 3]);
+    let load = server.load(&server.served.nvme_uri("b"), 600);
+    let said = server.ctl("set b read-only").ok().stdout;
+    assert!(said.starts_with("b is read-only; "), "{said}");
+    // Who wrote before does no more: the connection is closed.
+    assert_eq!(load.finish(LIMIT).code, Some(6));
+    assert_eq!(writes("b"), [false; 3]);
+    assert_eq!(server.ctl("set b/1 read-only").ok().stdout, "b is read-only already\n");
+    let rows = server.list("volumes");
+    assert_eq!(rows.iter().map(|row| row["read_only"] == true).collect::<Vec<_>>(), [false, true]);
+    assert!(server.ctl("dump").ok().stdout.contains("read_only = [\"b/1\"]"));
+    assert_eq!(server.ctl("set c read-only").code, Some(2));
+    let read = format!("run {} --size 4k --seconds 1 --ramp 0", server.served.uri("b"));
+    server.drumfire.run(server.folder.path(), &read, LIMIT).ok();
+    assert_eq!(beside.finish(LIMIT).ok().json()["totals"]["errors"], 0);
+}
+
+#[test]
+fn a_file_that_grew_has_its_size_when_it_is_opened_again() {
+    let Some(server) = Controlled::new("--volume a=ram:1m") else { return };
+    server.folder.file("g.img", &vec![0; 1 << 20]);
+    server.ctl("add g=file:HERE/g.img").ok();
+    let bytes = || server.list("volumes")[1]["bytes"].as_u64().unwrap();
+    assert_eq!(bytes(), 1 << 20);
+    let file = fs::OpenOptions::new().write(true).open(server.folder.path().join("g.img"));
+    file.unwrap().set_len(3 << 20).unwrap();
+    assert_eq!(server.ctl("reopen g").ok().stdout, "g is opened again: 3m\n");
+    assert_eq!(bytes(), 3 << 20);
+    let Some(info) = require("nbdinfo") else { return };
+    let size = run(Command::new(info).args(["--size", &server.nbd_uri("g")]), LIMIT).ok().stdout;
+    assert_eq!(size.trim(), (3 << 20).to_string());
+    fs::remove_file(server.folder.path().join("g.img")).unwrap();
+    let refused = server.ctl("reopen g");
+    assert!(refused.stderr.contains("g is closed"), "{refused:?}");
+    assert_eq!(server.names(), ["a"]);
+}

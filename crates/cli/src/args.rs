@@ -321,6 +321,9 @@ pub struct Serve {
     /// available memory, at most 4g].
     #[arg(long, value_parser = size64, value_name = "SIZE")]
     pub memory: Option<u64>,
+    /// Volumes that no host may change: NAME, or NAME/LUN.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub read_only: Vec<String>,
     /// Socket for drumfire ctl, which adds and removes volumes meanwhile; SIGHUP then reads the
     /// TOML file again.
     #[arg(long, value_name = "SOCKET")]

@@ -45,10 +45,32 @@ enum What {
         /// Number of the connection, or address, IQN or NQN of the host.
         whom: String,
     },
+    /// Make a volume read-only, or writable; its hosts have to connect again.
+    Set {
+        /// NAME, or NAME/LUN.
+        volume: String,
+        /// What hosts may do with it.
+        #[arg(value_enum)]
+        access: Access,
+    },
+    /// Close a volume and open it again, with the size that its file has now.
+    Reopen {
+        /// NAME, or NAME/LUN.
+        volume: String,
+    },
     /// Read serve.toml again.
     Reload,
     /// Print the state as a serve.toml.
     Dump,
+}
+
+/// What hosts may do with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Access {
+    /// Read.
+    ReadOnly,
+    /// Read and write.
+    Writable,
 }
 
 /// Sends the order, and prints the answer.
@@ -59,6 +81,10 @@ pub fn main(args: &Args) -> Result<Exit> {
         What::Add { volume } => Order::Add { volume },
         What::Remove { volume } => Order::Remove { volume },
         What::Disconnect { whom } => Order::Disconnect { whom },
+        What::Set { volume, access } => {
+            Order::Set { volume, read_only: access == Access::ReadOnly }
+        }
+        What::Reopen { volume } => Order::Reopen { volume },
         What::Reload => Order::Reload {},
         What::Dump => Order::Dump {},
     };
@@ -112,7 +138,10 @@ fn volumes(rows: &[VolumeRow]) -> Result<Text> {
             row.read.ios,
             row.write.ios,
             row.read.errors + row.write.errors,
-            row.uri
+            match row.read_only {
+                true => format!("{}, read-only", row.uri),
+                false => row.uri.clone(),
+            }
         )?;
     }
     Ok(text)

@@ -129,7 +129,7 @@ fn portals(server: &Server) -> Vec<String> {
 impl Prepared {
     /// Opens the volumes of a server; without an address it listens for iSCSI on `portal`.
     pub fn new(serve: &Serve, portal: SocketAddr) -> Result<Prepared> {
-        let Chosen { file, mut iscsi, nvme_tcp, nbd } = Chosen::of(serve)?;
+        let Chosen { mut file, mut iscsi, nvme_tcp, nbd } = Chosen::of(serve)?;
         if iscsi.is_empty() && nvme_tcp.is_empty() && nbd.is_empty() {
             iscsi.push(portal);
         }
@@ -156,6 +156,8 @@ impl Prepared {
         let exports: Vec<Export> =
             opened.into_iter().map(|volume| opening::export(&identity, volume)).collect();
         let targets = named.iter().map(|one| &*one.names.target);
+        file.read_only.extend(serve.read_only.iter().cloned());
+        access::check_names(&file, named.iter().map(|one| (&one.names, one.lun)))?;
         let host_lists = access::of(&file, serve.chap.as_deref(), targets)?;
         let memory = file.memory.as_deref().map(memory_of).transpose()?;
         let limits = Limits { memory_bytes: serve.memory.or(memory), ..Limits::default() };

@@ -194,7 +194,7 @@ mod test {
     }
 
     /// Value names of options that are not numeric.
-    const WORDS: [&str; 35] = [
+    const WORDS: [&str; 37] = [
         "ADDRESS:PORT",
         "AS",
         "ARRIVALS",
@@ -227,7 +227,9 @@ mod test {
         "LEVEL",
         "METHOD",
         "PART=DOLLARS",
+        "NAME,…",
         "PATH|URI",
+        "SOCKET",
         "STATE",
         "URI",
     ];

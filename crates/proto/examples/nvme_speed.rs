@@ -144,6 +144,7 @@ fn ends(digests: bool) -> (Ends<NvmeQueue>, Ends<NvmeAdmin>) {
         disk,
         backing: Backing::Memory,
         instance: None,
+        shared: Default::default(),
     };
     let subsystem = Subsystem {
         nqn: NQN.to_owned(),

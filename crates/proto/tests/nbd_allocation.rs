@@ -50,6 +50,7 @@ impl Server {
             memory: Some(Memory::new(BYTES).unwrap()),
             instance: None,
             extents: knows.then(|| Arc::new(Striped) as Arc<dyn Extents>),
+            shared: Default::default(),
         };
         let exports = Arc::new(NbdExports::new(vec![export]).unwrap());
         let mut end = NbdTarget::new(exports, NbdTargetConfig::default(), Nanos(0));

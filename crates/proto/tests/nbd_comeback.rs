@@ -41,6 +41,7 @@ impl Server {
             memory: None,
             instance: Some(instances.unit()),
             extents: None,
+            shared: Default::default(),
         };
         let exports = [(0, "disk"), (1, "other")].map(export);
         let exports = Arc::new(NbdExports::new(exports.to_vec()).unwrap());

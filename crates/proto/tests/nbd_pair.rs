@@ -33,6 +33,7 @@ fn exports(memory: Option<Memory>, geometry: Geometry) -> Arc<NbdExports> {
         memory,
         instance: None,
         extents: None,
+        shared: Default::default(),
     };
     Arc::new(NbdExports::new(vec![export]).unwrap())
 }

@@ -9,6 +9,8 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use proto::UnitId;
+
 use crate::config::Export;
 use crate::host_lists::HostLists;
 use crate::orders::{ConnectionInfo, Departure, Order, Whom};
@@ -29,7 +31,7 @@ impl Shared {
     /// # Errors
     ///
     /// There is no place for it, or its name or number is invalid or taken.
-    pub fn add(&self, export: Export) -> Result<proto::UnitId, ServeError> {
+    pub fn add(&self, export: Export) -> Result<UnitId, ServeError> {
         let _only = self.changes();
         let (places, full) = (self.protocols.places(), ServeError::Full);
         let unit = places.take(export, |unit| self.counts_of(unit)).ok_or(full)?;
@@ -48,12 +50,8 @@ impl Shared {
     /// There is no such volume.
     pub fn remove(&self, target: &str, lun: u8) -> Result<Arc<Departure>, ServeError> {
         let _only = self.changes();
-        let places = self.protocols.places();
-        let offered = places.offered().into_iter();
-        let mut found = offered.filter(|it| it.export.target == target && it.export.lun == lun);
-        let unknown = || ServeError::NoSuchVolume(format!("{target}/{lun}"));
-        let unit = found.next().ok_or_else(unknown)?.unit;
-        places.leaves(unit);
+        let unit = self.place_of(target, lun)?;
+        self.protocols.places().leaves(unit);
         self.protocols.show(self.protocols.table().host_lists.clone())?;
         let departure = Arc::new(Departure::new(unit, self.mailboxes.len()));
         for core in &self.mailboxes {
@@ -76,6 +74,18 @@ impl Shared {
     pub fn set_host_lists(&self, lists: HostLists) -> Result<(), ServeError> {
         let _only = self.changes();
         self.protocols.show(lists)
+    }
+
+    /// The place of a volume.
+    ///
+    /// # Errors
+    ///
+    /// There is no such volume.
+    fn place_of(&self, target: &str, lun: u8) -> Result<UnitId, ServeError> {
+        let offered = self.protocols.places().offered().into_iter();
+        let mut found = offered.filter(|it| it.export.target == target && it.export.lun == lun);
+        let unknown = || ServeError::NoSuchVolume(format!("{target}/{lun}"));
+        found.next().map(|place| place.unit).ok_or_else(unknown)
     }
 
     /// The connections of all cores, by number.
@@ -148,5 +158,16 @@ impl Server {
     /// Closes connections, and returns how many.
     pub fn disconnect(&self, whom: &Whom) -> usize {
         self.shared.disconnect(whom)
+    }
+
+    /// Closes the connections of a volume, so that its hosts see what has changed; returns how
+    /// many.
+    ///
+    /// # Errors
+    ///
+    /// There is no such volume.
+    pub fn disconnect_users(&self, target: &str, lun: u8) -> Result<usize, ServeError> {
+        let unit = self.shared.place_of(target, lun)?;
+        Ok(self.shared.disconnect(&Whom::Users(unit)))
     }
 }

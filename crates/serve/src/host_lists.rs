@@ -3,7 +3,7 @@
 //! A volume named in any list is meant to be restricted: over a protocol without a list for the
 //! volume, no host may use it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::str::FromStr;
 
@@ -26,6 +26,8 @@ pub struct HostLists {
     pub chap: BTreeMap<String, Chap>,
     /// Secrets that a discovery session has to prove.
     pub discovery_chap: Option<Chap>,
+    /// Volumes that no host may change: an iSCSI target, or [one LUN of it](Export::name).
+    pub read_only: BTreeSet<String>,
 }
 
 /// Addresses with a common prefix.
@@ -69,6 +71,12 @@ impl HostLists {
             || self.iscsi.contains_key(&export.target)
             || self.chap.contains_key(&export.target)
             || self.nbd.contains_key(&export.target)
+    }
+
+    /// Whether no host may change a volume.
+    pub fn protect(&self, export: &Export) -> bool {
+        let names = &self.read_only;
+        !names.is_empty() && (names.contains(&export.target) || names.contains(&export.name()))
     }
 
     /// Whether all lists are empty.

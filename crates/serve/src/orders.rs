@@ -31,6 +31,8 @@ pub enum Whom {
     Number(u32),
     /// Those of a host, by its address, IQN or NQN.
     Host(String),
+    /// Those that have chosen a volume, in its place.
+    Users(UnitId),
 }
 
 /// A connection of a server.

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use block::Geometry;
 use proto::iscsi::{Directory, TargetEntry};
 use proto::nbd::{NbdExport, NbdExports};
 use proto::nvme::{Namespace, Portal, Subsystem, Subsystems, check_nqn};
@@ -45,7 +46,8 @@ impl Table {
         doors: &Doors,
     ) -> Result<Table, ServeError> {
         let with_nvme = !doors.nvme_portals.is_empty();
-        let list = if with_nvme { subsystems(&places, doors.shared)? } else { Vec::new() };
+        let list =
+            if with_nvme { subsystems(&places, &host_lists, doors.shared)? } else { Vec::new() };
         let list = Subsystems::new(list)?.with_portals(doors.nvme_portals.clone());
         let list = host_lists.nvme.iter().try_fold(list, restrict)?;
         let closed = |export: &&Export| {
@@ -55,7 +57,8 @@ impl Table {
         let subsystems =
             closed.fold(list, |all, export| all.allow_only(&export.subsystem, Vec::new()));
         let directory = Arc::new(directory(&places, &host_lists)?);
-        let nbd_exports = if doors.with_nbd { nbd_exports(&places) } else { Vec::new() };
+        let nbd_exports =
+            if doors.with_nbd { nbd_exports(&places, &host_lists) } else { Vec::new() };
         let nbd_exports = Arc::new(NbdExports::new(nbd_exports)?);
         Ok(Table { places, host_lists, directory, subsystems: Arc::new(subsystems), nbd_exports })
     }
@@ -96,6 +99,11 @@ fn restrict(
     Ok(subsystems.allow_only(nqn, hosts.clone()))
 }
 
+/// The geometry of a volume as hosts see it.
+fn shown(geometry: Geometry, export: &Export, lists: &HostLists) -> Geometry {
+    Geometry { read_only: geometry.read_only || lists.protect(export), ..geometry }
+}
+
 /// The iSCSI targets of `places`.
 fn directory(places: &[Place], lists: &HostLists) -> Result<Directory, ServeError> {
     let mut targets: Vec<TargetEntry> = Vec::new();
@@ -109,7 +117,8 @@ fn directory(places: &[Place], lists: &HostLists) -> Result<Directory, ServeErro
         });
         let (product, backing) = (product(export), export.volume.backing());
         let identity = Identity { disk: export.disk, product };
-        let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
+        let geometry = shown(export.volume.geometry(), export, lists);
+        let memory = export.volume.memory();
         let unit = Unit::new(*id, geometry, memory, identity);
         let unit = unit.backed_by(backing).of_instance(instance.clone()).sharing(shared);
         let unit = unit.of_extents(export.volume.extents());
@@ -121,9 +130,13 @@ fn directory(places: &[Place], lists: &HostLists) -> Result<Directory, ServeErro
 }
 
 /// The NVMe subsystems of `places`.
-fn subsystems(places: &[Place], shared: bool) -> Result<Vec<Subsystem>, ServeError> {
+fn subsystems(
+    places: &[Place],
+    lists: &HostLists,
+    with_paths: bool,
+) -> Result<Vec<Subsystem>, ServeError> {
     let mut list: Vec<Subsystem> = Vec::new();
-    for Place { unit: id, export, instance, .. } in places {
+    for Place { unit: id, export, instance, shared, .. } in places {
         let known = list.iter().position(|subsystem| subsystem.nqn == export.subsystem);
         let at = known.unwrap_or_else(|| {
             list.push(Subsystem {
@@ -131,17 +144,19 @@ fn subsystems(places: &[Place], shared: bool) -> Result<Vec<Subsystem>, ServeErr
                 namespaces: Vec::new(),
                 serial: String::new(),
                 model: model(export),
-                shared,
+                shared: with_paths,
             });
             list.len() - 1
         });
         if list[at].model != model(export) {
             "Drumfire".clone_into(&mut list[at].model);
         }
-        let (geometry, memory) = (export.volume.geometry(), export.volume.memory());
+        let geometry = shown(export.volume.geometry(), export, lists);
+        let memory = export.volume.memory();
         let (id, instance) = (*id, Some(instance.clone()));
         let (disk, backing) = (export.disk, export.volume.backing());
-        let namespace = Namespace { id, geometry, memory, disk, backing, instance };
+        let namespace =
+            Namespace { id, geometry, memory, disk, backing, instance, shared: shared.clone() };
         let place = usize::from(export.lun).checked_sub(1);
         let place = place.ok_or_else(|| ServeError::NamespaceZero(export.subsystem.clone()))?;
         if put(&mut list[at].namespaces, place, namespace) {
@@ -174,7 +189,7 @@ const OWN_TARGETS: &str = "iqn.2026-11.io.drumfire:";
 const USUAL_LUN: u8 = 1;
 
 /// The NBD exports of `places`: by the short name of a target of ours, and by its full name.
-fn nbd_exports(places: &[Place]) -> Vec<NbdExport> {
+fn nbd_exports(places: &[Place], lists: &HostLists) -> Vec<NbdExport> {
     let export = |place: &Place| {
         let export = &place.export;
         let short = export.target.strip_prefix(OWN_TARGETS).filter(|name| !name.is_empty());
@@ -187,10 +202,11 @@ fn nbd_exports(places: &[Place]) -> Vec<NbdExport> {
             alias: numbered(&export.target),
             description: format!("{}, {}", model(export), export.volume.backing().line()),
             id: place.unit,
-            geometry: export.volume.byte_geometry(),
+            geometry: shown(export.volume.byte_geometry(), export, lists),
             memory: export.volume.memory(),
             instance: Some(place.instance.clone()),
             extents: export.volume.extents(),
+            shared: place.shared.clone(),
         }
     };
     places.iter().map(export).collect()
@@ -233,7 +249,7 @@ mod test {
     fn subsystems_have_the_serial_number_of_their_first_namespace() {
         let serial = |exports: &[Export]| {
             let places = Places::new(exports, 0, 1);
-            subsystems(&places.offered(), false).unwrap()[0].serial.clone()
+            subsystems(&places.offered(), &HostLists::default(), false).unwrap()[0].serial.clone()
         };
         let first = DiskId::new([1; 16]).serial();
         assert_eq!(serial(&[export(3, 1)]), first);

@@ -113,6 +113,19 @@ pub const PAGES: &[Page] = &[
         brief: &[],
     },
     Page {
+        command: "ctl set",
+        examples: &[
+            ("No host may change it", "drumfire ctl /run/drumfire.sock set b read-only"),
+            ("Hosts may write again", "drumfire ctl /run/drumfire.sock set b writable"),
+        ],
+        brief: &[],
+    },
+    Page {
+        command: "ctl reopen",
+        examples: &[("Its file has grown", "drumfire ctl /run/drumfire.sock reopen b")],
+        brief: &[],
+    },
+    Page {
         command: "ctl reload",
         examples: &[("serve.toml was changed", "drumfire ctl /run/drumfire.sock reload")],
         brief: &[],

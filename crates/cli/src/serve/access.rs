@@ -24,6 +24,7 @@ pub(super) fn of<'a>(
         nbd: networks("nbd_hosts", &file.nbd_hosts)?,
         chap: secrets(&file.iscsi_chap)?,
         discovery_chap: file.discovery_chap.as_deref().map(secret).transpose()?,
+        read_only: file.read_only.iter().map(|name| full(name)).collect::<Result<_, _>>()?,
     };
     if let Some(all) = chap.map(secret).transpose()? {
         for target in targets {
@@ -34,11 +35,28 @@ pub(super) fn of<'a>(
     Ok(lists)
 }
 
-/// Refuses lists for volumes that are not served.
+/// The target of NAME, or NAME/LUN with the target for NAME.
+pub(super) fn full(name: &str) -> Result<String, UsageError> {
+    let Some((name, lun)) = name.split_once('/') else { return Ok(Names::of(name).target) };
+    let wrong = |_| UsageError(format!("read_only: {name}/{lun}: a LUN is from 0 to 255"));
+    let lun: u8 = lun.parse().map_err(wrong)?;
+    Ok(format!("{}/{lun}", Names::of(name).target))
+}
+
+/// Refuses lists for volumes that are not served: names, each with its LUN.
 pub(super) fn check_names<'a>(
     file: &Config,
-    served: impl Iterator<Item = &'a Names> + Clone,
+    served: impl Iterator<Item = (&'a Names, u8)> + Clone,
 ) -> Result<(), UsageError> {
+    for name in &file.read_only {
+        let full = full(name)?;
+        let is_it = |(one, lun): (&Names, u8)| {
+            one.target == full || format!("{}/{lun}", one.target) == full
+        };
+        if !served.clone().any(is_it) {
+            return Err(UsageError(format!("read_only: no volume is called '{name}'")));
+        }
+    }
     let lists = [
         ("nvme_hosts", file.nvme_hosts.keys().collect::<Vec<_>>()),
         ("iscsi_hosts", file.iscsi_hosts.keys().collect()),
@@ -46,7 +64,7 @@ pub(super) fn check_names<'a>(
         ("iscsi_chap", file.iscsi_chap.keys().collect()),
     ];
     for (table, names) in lists {
-        let unknown = |name: &&&String| served.clone().all(|one| *one != Names::of(name));
+        let unknown = |name: &&&String| served.clone().all(|(one, _)| *one != Names::of(name));
         if let Some(name) = names.iter().find(unknown) {
             return Err(UsageError(format!("[{table}] {name}: no volume is called so")));
         }

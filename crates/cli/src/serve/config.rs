@@ -20,6 +20,8 @@ pub(super) struct Config {
     pub(super) volume: Vec<String>,
     pub(super) id: Option<String>,
     pub(super) cores: Vec<usize>,
+    /// Volumes that no host may change, by NAME or NAME/LUN.
+    pub(super) read_only: Vec<String>,
     /// Control socket.
     pub(super) control: Option<PathBuf>,
     /// Address of the live page and the metrics, and file with the token of viewers.

@@ -22,8 +22,10 @@ pub fn lines(config: &ServeConfig) -> Vec<String> {
     });
     let (shown, lists) = (shown.collect::<Vec<_>>(), &config.host_lists);
     let mut lines = Vec::new();
-    let writable =
-        |export: &&Export| !lists.restrict(export) && !export.volume.geometry().read_only;
+    let writable = |export: &&Export| {
+        let read_only = export.volume.geometry().read_only || lists.protect(export);
+        !lists.restrict(export) && !read_only
+    };
     let anybodys: Vec<&Export> = config.exports.iter().filter(writable).collect();
     if !shown.is_empty() && !anybodys.is_empty() {
         lines.push(format!(

@@ -73,6 +73,10 @@ impl Operator {
             Order::Add { volume } => self.add(&volume).map(|line| Answer::Done(vec![line])),
             Order::Remove { volume } => self.remove(&volume).map(|line| Answer::Done(vec![line])),
             Order::Disconnect { whom } => self.disconnect(&whom),
+            Order::Set { volume, read_only } => {
+                self.set(&volume, read_only).map(|line| Answer::Done(vec![line]))
+            }
+            Order::Reopen { volume } => self.reopen(&volume).map(|line| Answer::Done(vec![line])),
             Order::Reload {} => self.reload().map(Answer::Done),
             Order::Dump {} => self.dump().map(Answer::Dump),
         };
@@ -95,6 +99,7 @@ impl Operator {
 
     fn volumes(&self) -> Vec<VolumeRow> {
         let (named, connections) = (self.state().volumes.clone(), self.server.connections());
+        let lists = self.server.host_lists();
         let row = |info: VolumeInfo| {
             let known = named.iter().find(|one| is_of(&info, one));
             let (name, export) = (info.export.name(), &info.export);
@@ -106,6 +111,7 @@ impl Operator {
                 subsystem: export.subsystem.clone(),
                 lun: export.lun,
                 bytes: export.volume.geometry().bytes(),
+                read_only: export.volume.geometry().read_only || lists.protect(export),
                 connections: connections.iter().filter(|it| it.volumes.contains(&name)).count(),
                 read: ios(&counts.read),
                 write: ios(&counts.write),
@@ -171,9 +177,7 @@ impl Operator {
 
     /// Removes a volume, and waits until nobody holds it.
     fn remove(&self, name: &str) -> Result<String> {
-        let found = self.state().volumes.iter().find(|one| is_called(one, name)).cloned();
-        let unknown = || UsageError(format!("no volume is called '{name}'"));
-        let one = found.ok_or_else(unknown)?;
+        let one = self.named(name)?;
         let export = self.server.remove(&one.names.target, one.lun)?;
         if let Some(export) = export {
             let mut waited = Duration::ZERO;
@@ -189,6 +193,53 @@ impl Operator {
         Ok(format!("{} is not served any more", one.name()))
     }
 
+    /// Sets what hosts may do with a volume.
+    fn set(&self, name: &str, read_only: bool) -> Result<String> {
+        let one = self.named(name)?;
+        let (before, all) = {
+            let state = self.state();
+            (state.file.clone(), state.volumes.clone())
+        };
+        let mut file = before.clone();
+        match (read_only, protects(&file.read_only, &one)) {
+            (true, true) => return Ok(format!("{} is read-only already", one.name())),
+            (false, false) => return Ok(format!("{} is writable already", one.name())),
+            (true, false) => file.read_only.push(format!("{}/{}", base_of(&one), one.lun)),
+            (false, true) => file.read_only.retain(|name| !covers(name, &one)),
+        }
+        self.allow(&file, all.iter())?;
+        self.state().file = file;
+        let count = self.server.disconnect_users(&one.names.target, one.lun)?;
+        let now = if read_only { "read-only" } else { "writable" };
+        Ok(format!("{} is {now}; {}", one.name(), closed(count)))
+    }
+
+    /// Closes the connections of volumes that have become read-only, or writable again.
+    fn enforce(&self, volumes: &[Named], before: &Config, after: &Config) -> Result<()> {
+        let changed =
+            |one: &&Named| protects(&before.read_only, one) != protects(&after.read_only, one);
+        for one in volumes.iter().filter(changed) {
+            self.server.disconnect_users(&one.names.target, one.lun)?;
+        }
+        Ok(())
+    }
+
+    /// Closes a volume and opens it again: a file that grew has its new size then.
+    fn reopen(&self, name: &str) -> Result<String> {
+        let one = self.named(name)?;
+        self.remove(name)?;
+        let gone = || format!("{} is closed, and cannot be opened again", one.name());
+        self.add(&one.text).with_context(gone)?;
+        let bytes = self.volumes().into_iter().find(|row| row.name == one.name());
+        let bytes = bytes.map_or(0, |row| row.bytes);
+        Ok(format!("{} is opened again: {}", one.name(), block::print_size(bytes)))
+    }
+
+    fn named(&self, name: &str) -> Result<Named> {
+        let found = self.state().volumes.iter().find(|one| is_called(one, name)).cloned();
+        Ok(found.ok_or_else(|| UsageError(format!("no volume is called '{name}'")))?)
+    }
+
     fn disconnect(&self, whom: &str) -> Result<Answer> {
         let meant = match whom.parse() {
             Ok(number) => Whom::Number(number),
@@ -196,8 +247,7 @@ impl Operator {
         };
         match self.server.disconnect(&meant) {
             0 => Err(UsageError(format!("no connection is of '{whom}'")).into()),
-            1 => Ok(Answer::Done(vec!["1 connection is closed".to_owned()])),
-            count => Ok(Answer::Done(vec![format!("{count} connections are closed")])),
+            count => Ok(Answer::Done(vec![closed(count)])),
         }
     }
 
@@ -206,7 +256,8 @@ impl Operator {
     fn reload(&self) -> Result<Vec<String>> {
         let none = || UsageError("the server was started without a serve.toml".to_owned());
         let path = self.flags.config.as_ref().ok_or_else(none)?;
-        let file: Config = settings::read(path)?;
+        let mut file: Config = settings::read(path)?;
+        file.read_only.extend(self.flags.read_only.iter().cloned());
         let wanted: Vec<String> = file.volume.iter().chain(&self.flags.volume).cloned().collect();
         let mut names = BTreeMap::new();
         for text in &wanted {
@@ -215,7 +266,7 @@ impl Operator {
                 return Err(UsageError(format!("{text}: its name is given twice")).into());
             }
         }
-        access::check_names(&file, names.values())?;
+        access::check_names(&file, names.iter().map(|((_, lun), one)| (one, *lun)))?;
         let (old, before) = {
             let state = self.state();
             (state.volumes.clone(), state.file.clone())
@@ -224,6 +275,7 @@ impl Operator {
             access::of(&file, self.flags.chap.as_deref(), names.values().map(|it| &*it.target))?;
         self.server.set_host_lists(lists)?;
         self.state().file = file.clone();
+        self.enforce(&old, &before, &file)?;
         let mut lines = before.restart_wanted(&file);
         for one in old.iter().filter(|one| !wanted.contains(&one.text)) {
             lines.push(self.remove(one.name()).with_context(|| one.text.clone())?);
@@ -272,6 +324,28 @@ fn is_called(named: &Named, name: &str) -> bool {
     let full = |name: &str| opening::parse(&format!("{name}=null:1m")).ok();
     named.name() == name
         || full(name).is_some_and(|(names, lun, _)| names == named.names && lun == named.lun)
+}
+
+fn closed(count: usize) -> String {
+    match count {
+        1 => "1 connection is closed".to_owned(),
+        count => format!("{count} connections are closed"),
+    }
+}
+
+/// Whether one of these names, NAME or NAME/LUN, means a volume.
+fn protects(names: &[String], one: &Named) -> bool {
+    names.iter().any(|name| covers(name, one))
+}
+
+fn covers(name: &str, one: &Named) -> bool {
+    let lun = format!("{}/{}", one.names.target, one.lun);
+    access::full(name).is_ok_and(|full| full == one.names.target || full == lun)
+}
+
+/// The NAME without its LUN.
+fn base_of(named: &Named) -> &str {
+    named.name().split('/').next().unwrap_or_default()
 }
 
 fn ios(counts: &OpCounts) -> Ios {

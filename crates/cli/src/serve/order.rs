@@ -28,6 +28,18 @@ pub enum Order {
         /// Number of a connection, or address, IQN or NQN of a host.
         whom: String,
     },
+    /// Change what hosts may do.
+    Set {
+        /// NAME or NAME/LUN.
+        volume: String,
+        /// No host may change the volume.
+        read_only: bool,
+    },
+    /// Close a volume and open it again.
+    Reopen {
+        /// NAME or NAME/LUN.
+        volume: String,
+    },
     /// Read serve.toml again.
     Reload {},
     /// Print the state as a serve.toml.
@@ -70,6 +82,8 @@ pub struct VolumeRow {
     pub lun: u8,
     /// Capacity.
     pub bytes: u64,
+    /// No host may change it.
+    pub read_only: bool,
     /// Connections that have chosen it.
     pub connections: usize,
     /// Reads since it was added.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use block::{Extents, Geometry, Memory};
 
+use crate::scsi::UnitShared;
 use crate::{Instance, UnitId};
 
 use super::EXPORT_MAX_BYTES;
@@ -30,6 +31,8 @@ pub struct NbdExport {
     /// Holes of the volume, if they are known: clients may then select the metadata context
     /// `base:allocation`.
     pub extents: Option<Arc<dyn Extents>>,
+    /// Reservations over iSCSI, which bind these clients, too.
+    pub shared: UnitShared,
 }
 
 /// All exports of a server, shared by its connections and immutable.
@@ -102,6 +105,7 @@ impl NbdExport {
             memory: None,
             instance: None,
             extents: None,
+            shared: UnitShared::default(),
         }
     }
 

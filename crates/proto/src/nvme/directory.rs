@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use block::{Backing, Geometry, Memory};
 
+use crate::scsi::{Bound, UnitShared};
 use crate::{DiskId, Instance, UnitId};
 
 use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
@@ -42,6 +43,8 @@ pub struct Namespace {
     pub backing: Backing,
     /// Shows hosts that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
+    /// Reservations over iSCSI, which bind these hosts, too.
+    pub shared: UnitShared,
 }
 
 /// An address of the subsystems.
@@ -163,6 +166,19 @@ fn check(subsystem: &Subsystem) -> Result<(), SubsystemsError> {
     Ok(())
 }
 
+impl Namespace {
+    /// Refuses what a reservation of an iSCSI host, or write protection, does not allow.
+    //= NVMe base §Reservations: a command of a host that is no registrant is a Reservation Conflict.
+    #[inline(always)]
+    pub(super) fn check_bound(&self, changes: bool) -> Result<(), Status> {
+        match self.shared.binds(changes) {
+            None => Ok(()),
+            Some(Bound::Reserved) => Err(Status::RESERVATION_CONFLICT),
+            Some(Bound::Protected) => Err(Status::WRITE_PROTECTED),
+        }
+    }
+}
+
 impl Subsystem {
     /// An empty one, for a host before Connect.
     pub(super) fn empty() -> Subsystem {
@@ -226,6 +242,7 @@ mod test {
             disk,
             backing: Backing::Unknown,
             instance: None,
+            shared: UnitShared::default(),
         };
         Subsystem {
             nqn: nqn.to_owned(),

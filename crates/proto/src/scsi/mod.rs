@@ -53,7 +53,7 @@ pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
 pub use reservation::{Action, Effects, Kind, Nexus, Refusal, ReserveOut};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
-pub(crate) use state::{UnitState, Verdict};
+pub(crate) use state::{Bound, UnitState, Verdict};
 
 /// A logical unit: a volume with its SCSI identity.
 #[derive(Clone, Debug)]
@@ -167,6 +167,15 @@ pub enum Plan {
 
 /// A CDB, padded with zeroes.
 type Cdb = [u8; 16];
+
+impl UnitShared {
+    /// What binds a host of another protocol that reads blocks, or changes them. One relaxed load
+    /// if nothing binds anybody.
+    #[inline(always)]
+    pub(crate) fn binds(&self, changes: bool) -> Option<Bound> {
+        if self.state.word() == 0 { None } else { self.state.outsider(changes) }
+    }
+}
 
 impl Unit {
     /// Longest READ or WRITE in bytes, reported in blocks by the Block Limits page.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::conflict::{class_of, writes};
+use super::conflict::{Class, class_of, writes};
 use super::reservation::{Access, Effects, Nexus, Refusal, Reservations, ReserveOut};
 use super::{Cdb, Sense};
 
@@ -37,6 +37,15 @@ pub(crate) enum Verdict {
     Refused(Refusal),
 }
 
+/// Why a host of another protocol may not do something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// A reservation over iSCSI is in force.
+    Reserved,
+    /// Software write protection is on.
+    Protected,
+}
+
 impl UnitState {
     /// Zero if nothing binds anybody.
     #[inline(always)]
@@ -60,6 +69,18 @@ impl UnitState {
             return Verdict::Refused(Refusal::Check(Sense::SOFTWARE_WRITE_PROTECTED));
         }
         Verdict::Allowed
+    }
+
+    /// What binds a host of another protocol, which cannot register: it is no holder of anything.
+    #[cold]
+    pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
+        let inner = self.lock();
+        let nobody = Nexus { name: String::new(), isid: [0; 6] };
+        let class = if changes { Class::Change } else { Class::Look };
+        if !inner.reservations.access(&nobody, u32::MAX).allows(class) {
+            return Some(Bound::Reserved);
+        }
+        (changes && inner.protected).then_some(Bound::Protected)
     }
 
     /// Reads the reservations.
@@ -149,6 +170,32 @@ mod test {
         assert_eq!(state.judge(&nexus(1), 1, &read), Verdict::Allowed);
         assert!(state.protect(false));
         assert_eq!(state.word(), 0);
+    }
+
+    #[test]
+    fn hosts_of_other_protocols_are_bound_like_those_that_never_registered() {
+        for (kind, reads) in [
+            (Kind::WriteExclusive, true),
+            (Kind::ExclusiveAccess, false),
+            (Kind::WriteExclusiveRegistrantsOnly, true),
+            (Kind::ExclusiveAccessRegistrantsOnly, false),
+            (Kind::WriteExclusiveAllRegistrants, true),
+            (Kind::ExclusiveAccessAllRegistrants, false),
+        ] {
+            let state = UnitState::default();
+            let out = |action| ReserveOut { action, kind: Some(kind), key: 7, service_key: 7 };
+            state.reserve(&nexus(1), &out(Action::Register { ignore: true })).unwrap();
+            assert_eq!(state.outsider(true), None);
+            state.reserve(&nexus(1), &out(Action::Reserve)).unwrap();
+            assert_eq!(state.outsider(true), Some(Bound::Reserved), "{kind:?}");
+            assert_eq!(state.outsider(false).is_none(), reads, "{kind:?}");
+        }
+        let state = UnitState::default();
+        state.legacy(5, true).unwrap();
+        assert_eq!([true, false].map(|it| state.outsider(it)), [Some(Bound::Reserved); 2]);
+        state.forget_legacy(None);
+        state.protect(true);
+        assert_eq!((state.outsider(true), state.outsider(false)), (Some(Bound::Protected), None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use block::{
 use proto::iscsi::{
     Chap, Directory, InitiatorConfig, IscsiInitiator, IscsiTarget, Proof, TargetConfig, TargetEntry,
 };
-use proto::scsi::{Identity, Unit};
+use proto::scsi::{Identity, Unit, UnitShared};
 use proto::{
     DiskId, Ending, Endpoint, Initiator, Instance, Instances, Outbox, Peers, Phase, Target, UnitId,
 };
@@ -60,6 +60,8 @@ pub struct Setup {
     pub shared: Option<(Arc<Directory>, Memory)>,
     /// Other addresses of the portal group.
     pub other_portals: Vec<String>,
+    /// Reservations of its units, if hosts of other protocols have them, too.
+    pub bonds: Option<UnitShared>,
 }
 
 impl Default for Setup {
@@ -82,6 +84,7 @@ impl Default for Setup {
             pool: [256, 64],
             shared: None,
             other_portals: Vec::new(),
+            bonds: None,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Setup {
             let memory = self.in_place.then(|| disk.clone());
             let unit = Unit::new(UnitId(0), self.geometry(), memory, identity);
             let unit = unit.of_instance(self.instance.clone());
+            let unit = unit.sharing(&self.bonds.clone().unwrap_or_default());
             Some(unit.of_extents(self.extents.clone()))
         };
         let entry = |name: &str, units| TargetEntry {

@@ -88,7 +88,15 @@ impl Server {
             let memory = store.in_place.then(|| store.memory.clone());
             let disk = DiskId::new([index as u8; 16]);
             let (backing, instance) = (Backing::Memory, Some(instances.unit()));
-            Some(Namespace { id, geometry: store.geometry, memory, disk, backing, instance })
+            Some(Namespace {
+                id,
+                geometry: store.geometry,
+                memory,
+                disk,
+                backing,
+                instance,
+                shared: Default::default(),
+            })
         };
         let namespaces = stores.iter().enumerate().map(namespace).collect();
         let subsystem = |nqn: &str, namespaces| Subsystem {

@@ -74,6 +74,7 @@ impl<R: Reactor> Portal<R> {
             let Some(connection) = self.connections.get(slot) else { continue };
             let is_meant = match whom {
                 Whom::Number(number) => connection.number == *number,
+                Whom::Users(unit) => connection.end.uses(*unit),
                 Whom::Host(name) => {
                     let address = connection.peer.rsplit_once(':').map_or("", |(host, _)| host);
                     connection.end.peer_name() == Some(name)

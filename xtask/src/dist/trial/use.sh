@@ -29,6 +29,7 @@ drumfire run iscsi://127.0.0.1:3260/iqn.2026-11.io.drumfire:disk/1 --seconds 1 >
     fail "a client of the unit's command:" run
 kill -TERM $server
 wait $server || fail "the unit's command was stopped, and failed:" served
+rmdir /run/drumfire || fail "the unit's command left a file in its runtime directory"
 
 bash -c '
     . /usr/share/bash-completion/bash_completion

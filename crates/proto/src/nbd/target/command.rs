@@ -123,7 +123,8 @@ impl NbdTarget {
         if asked.flags & !flags != 0 {
             return error::INVAL;
         }
-        if writes && geometry.read_only {
+        //= NBD §Error values: EPERM; the protocol has no reservations, but others bind its clients.
+        if writes && geometry.read_only || self.export().shared.binds(writes).is_some() {
             return error::PERM;
         }
         if !inside {

@@ -14,6 +14,7 @@ fn subsystem(name: char) -> Arc<Subsystem> {
         disk,
         backing: Backing::Unknown,
         instance: None,
+        shared: Default::default(),
     };
     let subsystem = Subsystem {
         nqn: format!("nqn.2026-01.io.drumfire:{name}"),

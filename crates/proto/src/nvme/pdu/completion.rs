@@ -66,6 +66,7 @@ impl Status {
     pub const COMMAND_INTERRUPTED: Status = Status::passing(0, 0x21);
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
     pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
+    pub const RESERVATION_CONFLICT: Status = Status::lasting(0, 0x83);
     pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
     //= NVMe base §3.3.3.2.1.2: Command Specific Status.
     pub const INVALID_QUEUE_IDENTIFIER: Status = Status::lasting(1, 0x01);
@@ -149,6 +150,7 @@ impl std::fmt::Display for Status {
             (Status::COMMAND_INTERRUPTED, "command interrupted"),
             (Status::TRANSIENT_TRANSPORT_ERROR, "transient transport error"),
             (Status::LBA_OUT_OF_RANGE, "LBA out of range"),
+            (Status::RESERVATION_CONFLICT, "reservation conflict"),
             (Status::CAPACITY_EXCEEDED, "capacity exceeded"),
             (Status::passing(0, 0x82), "namespace not ready"),
             (Status::passing(0, 0x83), "reservation conflict"),

@@ -117,6 +117,7 @@ impl NvmeTarget {
         if writes && geometry.read_only {
             return Err(Status::WRITE_PROTECTED);
         }
+        namespace.check_bound(writes)?;
         let shift = geometry.block_bytes.trailing_zeros();
         let len = u64::from(count) << shift;
         //= NVMe base §MDTS: a longer transfer is aborted with Invalid Field in Command.

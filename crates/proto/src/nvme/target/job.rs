@@ -79,6 +79,7 @@ impl NvmeTarget {
         if geometry.read_only {
             return Err(Status::WRITE_PROTECTED.into());
         }
+        namespace.check_bound(true)?;
         let may_trim = command.word(12) & ZEROES_DEALLOCATE != 0 && geometry.trim_zeroes;
         let op = if may_trim { Op::Trim } else { Op::WriteZeroes };
         let place = BlockRange { unit: namespace.id, namespace: command.namespace(), ..NOWHERE };
@@ -98,6 +99,7 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) -> Result<(), Refused> {
         let namespace = self.subsystem.active(command.namespace())?;
+        namespace.check_bound(true)?;
         //= NVMe base §Dataset Management: NR is the number of ranges, less one.
         let len = ((command.word(10) & 0xff) + 1) * RANGE_BYTES;
         if command.sgl_len() < len {
