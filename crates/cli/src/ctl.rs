@@ -45,7 +45,7 @@ enum What {
         /// Number of the connection, or address, IQN or NQN of the host.
         whom: String,
     },
-    /// Make a volume read-only, or writable; its hosts have to connect again.
+    /// Make a volume read-only, or writable.
     Set {
         /// NAME, or NAME/LUN.
         volume: String,
@@ -53,7 +53,7 @@ enum What {
         #[arg(value_enum)]
         access: Access,
     },
-    /// Close a volume and open it again, with the size that its file has now.
+    /// Open a volume again: its file has grown.
     Reopen {
         /// NAME, or NAME/LUN.
         volume: String,

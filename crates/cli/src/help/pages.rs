@@ -68,11 +68,7 @@ pub const PAGES: &[Page] = &[
     },
     Page {
         command: "ctl",
-        examples: &[
-            ("Volumes of a server, and their I/Os", "drumfire ctl /run/drumfire.sock volumes"),
-            ("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g"),
-            ("A volume less", "drumfire ctl /run/drumfire.sock remove b"),
-        ],
+        examples: &[("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g")],
         brief: &[],
     },
     Page {
