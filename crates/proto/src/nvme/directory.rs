@@ -168,7 +168,7 @@ fn check(subsystem: &Subsystem) -> Result<(), SubsystemsError> {
 
 impl Namespace {
     /// Refuses what a reservation of an iSCSI host, or write protection, does not allow.
-    //= NVMe base §Reservations: a command of a host that is no registrant is a Reservation Conflict.
+    //= NVMe base §Reservations: a host that is no registrant gets Reservation Conflict.
     #[inline(always)]
     pub(super) fn check_bound(&self, changes: bool) -> Result<(), Status> {
         match self.shared.binds(changes) {
