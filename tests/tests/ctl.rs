@@ -372,7 +372,7 @@ fn a_volume_becomes_read_only_and_writable_again() {
     let load = server.load(&server.served.nvme_uri("b"), 600);
     let said = server.ctl("set b read-only").ok().stdout;
     assert!(said.starts_with("b is read-only; "), "{said}");
-    // Who wrote before does no more: the connection is closed.
+    // A host that wrote before is disconnected.
     assert_eq!(load.finish(LIMIT).code, Some(6));
     assert_eq!(writes("b"), [false; 3]);
     assert_eq!(server.ctl("set b/1 read-only").ok().stdout, "b is read-only already\n");

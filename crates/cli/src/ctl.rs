@@ -49,7 +49,7 @@ enum What {
     Set {
         /// NAME, or NAME/LUN.
         volume: String,
-        /// What hosts may do with it.
+        /// Access of its hosts.
         #[arg(value_enum)]
         access: Access,
     },
@@ -64,7 +64,7 @@ enum What {
     Dump,
 }
 
-/// What hosts may do with a volume.
+/// Access of hosts to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Access {
     /// Read.

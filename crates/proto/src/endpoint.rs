@@ -225,9 +225,9 @@ pub enum Notice {
 pub struct TasksEnd {
     /// The logical units.
     pub units: Vec<UnitId>,
-    /// Those whose commands end; `None`: all.
+    /// Sessions whose commands end; `None`: all.
     pub of: Option<Vec<Nexus>>,
-    /// What those hear who had any, beyond other news.
+    /// Attention of holders, beyond other news.
     pub told: Option<Sense>,
     /// Held until they have ended.
     pub fence: Fencing,

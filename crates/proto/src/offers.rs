@@ -1,4 +1,4 @@
-//! What a server offers now: its targets, subsystems or exports, which it may change while hosts
+//! Offers of a server: its targets, subsystems or exports now, which it may change while hosts
 //! are connected.
 
 use std::fmt;

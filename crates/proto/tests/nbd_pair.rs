@@ -390,7 +390,7 @@ fn ios_that_cannot_be_sent_keep_no_slot() {
     assert_eq!(client.end.done().pop().unwrap().result, Ok(()));
 }
 
-/// What a discovery finds at a server, with the stream split in chunks.
+/// Runs a discovery against a server, with the stream split in chunks.
 fn discovered(server: &mut Server, chunk: usize) -> Result<Option<Vec<String>>, proto::Ending> {
     let mut end = NbdDiscovery::new(Nanos(0));
     let (mut out, mut chain) = (Outbox::new(Pool::new(256, 64)), Chain::default());

@@ -136,7 +136,7 @@ impl Server {
         Ok(self.shared.release(&departure))
     }
 
-    /// Who may use what.
+    /// Returns the lists of hosts.
     pub fn host_lists(&self) -> HostLists {
         self.shared.protocols.table().host_lists.clone()
     }

@@ -29,9 +29,9 @@ pub(crate) enum Order {
 pub enum Whom {
     /// The connection with this number.
     Number(u32),
-    /// Those of a host, by its address, IQN or NQN.
+    /// Connections of a host, by its address, IQN or NQN.
     Host(String),
-    /// Those that have chosen a volume, in its place.
+    /// Connections that have chosen the volume in this place.
     Users(UnitId),
 }
 

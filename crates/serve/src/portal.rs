@@ -356,7 +356,7 @@ impl<R: Reactor> Portal<R> {
     fn tell(&mut self, notice: &Notice, except: Option<usize>, now: Nanos) {
         for slot in 0..self.connections.slots() {
             let Some(connection) = self.connections.get(slot) else { continue };
-            // One that has ended may have left I/Os for whose end others wait.
+            // A session that has ended may have left I/Os for whose end others wait.
             let concerned = matches!(notice, Notice::TasksEnd(_)) || !connection.end.finished();
             if Some(slot) == except || !concerned {
                 continue;

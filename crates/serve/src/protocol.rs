@@ -114,7 +114,7 @@ impl Protocols {
         &self.places
     }
 
-    /// What hosts see now.
+    /// Returns the table that hosts see now.
     pub(crate) fn table(&self) -> Arc<Table> {
         now(&self.current)
     }

@@ -39,7 +39,7 @@ pub struct Shared {
 
 /// A volume of a server.
 pub struct VolumeInfo {
-    /// Its names and itself.
+    /// Names, and the volume.
     pub export: Export,
     /// Counters since it was added; `None` without [`ServeConfig::counts`].
     pub counts: Option<VolumeCounts>,

@@ -1,4 +1,4 @@
-//! What hosts see of a server: one immutable table, which a change replaces as a whole.
+//! Table of what hosts see of a server: immutable, and replaced as a whole by a change.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(crate) struct Doors {
     pub(crate) shared: bool,
 }
 
-/// What hosts see.
+/// Table of volumes and their hosts.
 pub(crate) struct Table {
     places: Vec<Place>,
     pub(crate) host_lists: HostLists,

@@ -41,7 +41,7 @@ struct State {
     volumes: Vec<Named>,
 }
 
-/// What an operator is made of, besides its server.
+/// Settings of an operator, besides its server.
 pub struct Beginning {
     pub(super) flags: Serve,
     pub(super) identity: Identity,

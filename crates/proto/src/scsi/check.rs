@@ -15,7 +15,7 @@ const FUA: u8 = 0x08;
 /// Work on a range of blocks that looks at what they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is done with each block.
+    /// Action on each block.
     pub kind: CheckKind,
     /// Offset on the volume.
     pub offset: u64,
@@ -25,7 +25,7 @@ pub struct Check {
     pub fua: bool,
 }
 
-/// What a [`Check`] does.
+/// Action of a [`Check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckKind {
     /// Reads, without data-out: the medium is readable.

@@ -1,4 +1,4 @@
-//! Which commands a reservation of another nexus allows.
+//! Commands that a reservation of another nexus allows.
 
 use super::Cdb;
 use super::opcode::*;
@@ -18,7 +18,7 @@ pub(crate) enum Class {
 
 /// The class of a command.
 ///
-/// One that is not supported is told so: it conflicts with nothing.
+/// An unsupported command conflicts with nothing: it is refused as such.
 //= SPC-4 §Commands allowed in the presence of various reservations, SBC-4 the same.
 pub(crate) fn class_of(cdb: &Cdb) -> Class {
     match cdb[0] {

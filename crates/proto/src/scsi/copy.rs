@@ -35,7 +35,7 @@ const UNIT_BYTES: usize = 32;
 const SEGMENT_BYTES: usize = 28;
 /// MAXIMUM DESCRIPTOR LIST LENGTH.
 const LIST_MAX: usize = UNITS_MAX * UNIT_BYTES + SEGMENTS_MAX * SEGMENT_BYTES;
-/// The same with the header.
+/// Longest parameter list, header included.
 const WHOLE_MAX: usize = HEADER + LIST_MAX;
 /// An identification descriptor, and a segment from block device to block device.
 const IDENTIFICATION: u8 = 0xe4;

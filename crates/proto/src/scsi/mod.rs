@@ -169,7 +169,7 @@ pub enum Plan {
 type Cdb = [u8; 16];
 
 impl UnitShared {
-    /// What binds a host of another protocol that reads blocks, or changes them. One relaxed load
+    /// Bond of a host of another protocol that reads blocks, or changes them. One relaxed load
     /// if nothing binds anybody.
     #[inline(always)]
     pub(crate) fn binds(&self, changes: bool) -> Option<Bound> {

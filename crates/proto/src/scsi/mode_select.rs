@@ -123,7 +123,7 @@ mod test {
     #[test]
     fn swp_is_set_and_cleared_with_either_length() {
         let unit = unit(1 << 30, 512);
-        // What MODE SENSE returns may be sent back, with SWP added.
+        // The data of MODE SENSE may be sent back, with SWP added.
         let mut six = answer(&unit, &[0x1a, 0, 0x3f, 0, 255]);
         six[0] = 0;
         assert_eq!(select(&unit, &six), protect(false));

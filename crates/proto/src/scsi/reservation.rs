@@ -74,7 +74,7 @@ pub struct ReserveOut {
 pub struct Effects {
     /// Unit attentions.
     pub attentions: Vec<(Nexus, Sense)>,
-    /// Those whose commands end.
+    /// Sessions whose commands end.
     pub aborted: Vec<Nexus>,
 }
 
@@ -184,7 +184,7 @@ impl Reservations {
         Some((held.kind, key.unwrap_or(0)))
     }
 
-    /// What a nexus and its session may do.
+    /// Rights of a nexus and its session.
     pub(crate) fn access(&self, nexus: &Nexus, session: u32) -> Access {
         if self.legacy.is_some_and(|holder| holder != session) {
             return Access::Few;

@@ -27,7 +27,7 @@ struct Inner {
     changes: u64,
 }
 
-/// What a command may do.
+/// Verdict on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Everything, and every other command, too, until the word changes.
@@ -71,7 +71,7 @@ impl UnitState {
         Verdict::Allowed
     }
 
-    /// What binds a host of another protocol, which cannot register: it is no holder of anything.
+    /// Bond of a host of another protocol, which cannot register, and so holds nothing.
     #[cold]
     pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
         let inner = self.lock();

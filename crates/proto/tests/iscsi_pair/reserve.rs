@@ -341,7 +341,7 @@ fn software_write_protection_binds_all_sessions_and_is_told() {
                 let flush = server.run(who, cdb::synchronize_cache10(), Way::None, 0, &[]);
                 assert_eq!(flush.status, 0);
             }
-            // The same again changes nothing, and tells nobody.
+            // A repetition changes nothing, and is not reported.
             assert_eq!(server.run(1, cdb, Way::Write, 16, &page).status, 0);
             assert_eq!(server.attentions(0), []);
         }

@@ -42,7 +42,7 @@ impl<R: Reactor> Portal<R> {
                     let (until, asked) = (now + LEAVING, Vec::new());
                     self.leaving.push(Leaving { unit, departure, until, asked });
                 }
-                // Who asked may have given up.
+                // The caller may have given up.
                 Order::List(answer) => drop(answer.send(self.list())),
                 Order::Disconnect(whom, answer) => drop(answer.send(self.disconnect(&whom, now))),
             }

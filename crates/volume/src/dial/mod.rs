@@ -105,7 +105,7 @@ pub trait Dial: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The same volume at another address, to which its target has sent a login; `None` if the
+    /// Volume at another address, to which its target has sent a login; `None` if the
     /// protocol has nothing of the kind.
     fn moved_to(&self, _address: &str) -> Option<Self> {
         None

@@ -38,7 +38,7 @@ struct Chunk {
     data: Option<Buf>,
 }
 
-/// What follows a completed I/O of a chunk.
+/// Next step after a completed I/O of a chunk.
 enum Next {
     Read,
     Write,

@@ -134,7 +134,7 @@ impl IscsiTarget {
             return;
         }
         if self.abandoned {
-            // What a lost connection has left with the volume is awaited, too.
+            // I/Os that a lost connection has left with the volume are awaited, too.
             if !self.leftovers.have_no_changes() {
                 self.fences.push((self.epoch, end.fence.clone()));
             }

@@ -47,7 +47,7 @@ pub(super) struct Task {
 /// Why a command ends with another status than GOOD and CHECK CONDITION.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Refused {
-    /// It does not.
+    /// The command ends with one of these.
     #[default]
     No,
     /// There was no memory, and the initiator may retry.

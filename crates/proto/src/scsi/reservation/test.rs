@@ -35,7 +35,7 @@ fn out_of(ask: Ask) -> ReserveOut {
     ReserveOut { action, kind: Kind::of_code(ask.kind), key: ask.key, service_key: ask.new_key }
 }
 
-/// What others hear and lose, in the model's words.
+/// Effects on others, in the model's words.
 fn consequences(effects: &Effects) -> (Vec<(usize, u8)>, Vec<usize>) {
     let port = |nexus: &Nexus| usize::from(nexus.isid[0]);
     let told = |(to, sense): &(Nexus, Sense)| {
