@@ -70,7 +70,8 @@ fn bind(path: &Path) -> Result<UnixListener> {
         Ok(meta) if !meta.file_type().is_socket() => {
             return Err(UsageError(format!("--control {name}: a file is there")).into());
         }
-        Ok(_) if UnixStream::connect(path).is_ok() => {
+        // A server whose backlog is full, or of another user, is there, too.
+        Ok(_) if !is_left_behind(path) => {
             return Err(UsageError(format!("--control {name}: another server has it")).into());
         }
         Ok(_) => fs::remove_file(path).with_context(|| format!("--control {name}"))?,
@@ -80,6 +81,12 @@ fn bind(path: &Path) -> Result<UnixListener> {
     let bound = UnixListener::bind(path);
     rustix::process::umask(before);
     bound.map_err(|error| UsageError(format!("--control {name}: {error}")).into())
+}
+
+/// Whether nobody listens at a socket.
+fn is_left_behind(path: &Path) -> bool {
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    UnixStream::connect(path).is_err_and(refused)
 }
 
 fn listen(listener: &UnixListener, ends: &AtomicBool, operator: &Weak<Operator>) {

@@ -7,8 +7,8 @@ use crate::{Ending, Endpoint, Outbox, Violation};
 
 use super::EXPORT_MAX_BYTES;
 use super::wire::{
-    GREETING_BYTES, MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, hello, option,
-    reply, u16_at, u32_at, u64_at,
+    GREETING_BYTES, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, client_flags, option,
+    reply, u32_at, u64_at,
 };
 
 /// Time-out of the whole session.
@@ -96,15 +96,7 @@ impl NbdDiscovery {
     }
 
     fn greeted(&mut self, greeting: &[u8; GREETING_BYTES], out: &mut Outbox) -> Result<(), Ending> {
-        if u64_at(greeting, 0) != MAGIC {
-            return Err(violation("NBD §Newstyle negotiation: a server says NBDMAGIC first", 0));
-        }
-        let flags = u16_at(greeting, 16);
-        if u64_at(greeting, 8) != OPTION_MAGIC || flags & hello::FIXED_NEWSTYLE == 0 {
-            let why = "the server speaks an old NBD protocol, not fixed newstyle";
-            return Err(Ending::Refused(why.to_owned()));
-        }
-        out.bytes(&u32::from(flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES)).to_be_bytes());
+        out.bytes(&client_flags(greeting)?.to_be_bytes());
         ask(option::LIST, out);
         self.stage = Stage::Listing;
         Ok(())

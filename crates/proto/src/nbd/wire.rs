@@ -2,6 +2,8 @@
 
 use block::Fault;
 
+use crate::{Ending, Violation};
+
 pub(super) const MAGIC: u64 = 0x4e42_444d_4147_4943;
 pub(super) const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
 pub(super) const OPTION_REPLY_MAGIC: u64 = 0x0003_e889_0455_65a9;
@@ -24,6 +26,21 @@ pub(super) const REQUEST_MAX_BYTES: u32 = 32 << 20;
 pub(super) mod hello {
     pub(in super::super) const FIXED_NEWSTYLE: u16 = 1;
     pub(in super::super) const NO_ZEROES: u16 = 2;
+}
+
+/// The flags with which a client answers a greeting.
+//= NBD §Newstyle negotiation: NBDMAGIC, IHAVEOPT, and the flags of the server.
+pub(super) fn client_flags(greeting: &[u8; GREETING_BYTES]) -> Result<u32, Ending> {
+    if u64_at(greeting, 0) != MAGIC {
+        let rule = "NBD §Newstyle negotiation: a server says NBDMAGIC first";
+        return Err(Ending::Violation(Violation { rule, at: 0 }));
+    }
+    let flags = u16_at(greeting, 16);
+    if u64_at(greeting, 8) != OPTION_MAGIC || flags & hello::FIXED_NEWSTYLE == 0 {
+        let why = "the server speaks an old NBD protocol, not fixed newstyle";
+        return Err(Ending::Refused(why.to_owned()));
+    }
+    Ok(u32::from(flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES)))
 }
 
 /// Options.

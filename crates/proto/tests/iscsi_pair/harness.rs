@@ -94,7 +94,7 @@ impl Setup {
         Geometry::new(self.bytes, self.block_bytes)
     }
 
-    /// The same for all connections of one server: they share units and disk.
+    /// Settings for all connections of one server: they share units and disk.
     pub fn together(self) -> Setup {
         let disk = Memory::new(self.bytes).unwrap();
         Setup { shared: Some((self.directory(&disk), disk)), ..self }

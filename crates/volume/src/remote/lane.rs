@@ -309,7 +309,7 @@ impl<D: Dial, R: Wire> RemoteLane<D, R> {
             Some(again) if again.is_opening() => again.redirect(attempt),
             _ => return false,
         }
-        // Its name is free for the next login.
+        // The name is free for the next login.
         self.line = None;
         true
     }

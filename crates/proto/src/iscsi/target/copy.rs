@@ -151,7 +151,7 @@ impl IscsiTarget {
         self.copies.push(CopyResult { lun, id, good, segments, bytes });
     }
 
-    /// RECEIVE COPY STATUS: the result is told once.
+    /// RECEIVE COPY STATUS: the result is returned once.
     //= SPC-4 §RECEIVE COPY STATUS (LID1) command: an unknown identifier is an invalid field.
     pub(super) fn copy_status(&mut self, command: &Command, id: u8) -> Result<Plan, Sense> {
         let found = self.copies.iter().position(|it| (it.lun, it.id) == (command.lun, id));

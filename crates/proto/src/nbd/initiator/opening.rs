@@ -5,8 +5,8 @@ use block::{Backing, Geometry};
 use crate::{Ending, Outbox};
 
 use super::super::wire::{
-    GREETING_BYTES, MAGIC, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES,
-    allocation, flag, hello, info, option, reply, u16_at, u32_at, u64_at,
+    GREETING_BYTES, OPTION_MAGIC, OPTION_REPLY_BYTES, OPTION_REPLY_MAGIC, REQUEST_MAX_BYTES,
+    allocation, client_flags, flag, info, option, reply, u16_at, u32_at, u64_at,
 };
 use super::super::{EXPORT_MAX_BYTES, wire};
 use super::{NbdInitiator, Stage, violation};
@@ -49,16 +49,7 @@ impl NbdInitiator {
     }
 
     fn greeted(&mut self, greeting: &[u8; GREETING_BYTES], out: &mut Outbox) -> Result<(), Ending> {
-        if u64_at(greeting, 0) != MAGIC {
-            return Err(violation("NBD §Newstyle negotiation: a server says NBDMAGIC first", 0));
-        }
-        let flags = u16_at(greeting, 16);
-        if u64_at(greeting, 8) != OPTION_MAGIC || flags & hello::FIXED_NEWSTYLE == 0 {
-            let why = "the server speaks an old NBD protocol, not fixed newstyle";
-            return Err(Ending::Refused(why.to_owned()));
-        }
-        let answer = flags & (hello::FIXED_NEWSTYLE | hello::NO_ZEROES);
-        out.bytes(&u32::from(answer).to_be_bytes());
+        out.bytes(&client_flags(greeting)?.to_be_bytes());
         ask(option::STRUCTURED_REPLY, &[], out);
         self.stage = Stage::Structured;
         Ok(())
