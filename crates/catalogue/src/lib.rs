@@ -3,7 +3,8 @@
 //! The figures are in `data/*.toml`, compiled in. A figure has a value, an interval, a unit, the
 //! condition of its measurement, its kind of knowledge, and a source: a figure without a source is
 //! refused. Figures of sources that contradict each other are all kept; the first one is used, and
-//! the interval in use covers all of them. Figures that nobody published are absent, never guessed.
+//! the interval in use covers all of them. A figure without a document is recalled, and its
+//! [`Basis`] says so.
 //!
 //! ```
 //! let catalogue = catalogue::Catalogue::shipped();
@@ -25,6 +26,7 @@ pub mod unit;
 
 mod basis;
 mod like;
+mod model;
 mod part;
 mod pretty;
 mod prices;
@@ -125,7 +127,8 @@ impl Catalogue {
     }
 
     /// The part of this id or alias, whatever its case and what stands between its words, or the
-    /// drive of this name if the catalogue has one capacity of it.
+    /// drive of this name if the catalogue has one capacity of it. A drive is also found by the
+    /// name that it reports, with its manufacturer's number or capacity.
     ///
     /// # Errors
     ///
@@ -148,6 +151,9 @@ impl Catalogue {
         let mut capacities = self.capacities(&lower);
         if capacities.is_empty() {
             capacities = self.spelled_otherwise(&letters(&lower));
+        }
+        if capacities.is_empty() {
+            capacities = model::drives(self, name);
         }
         if let [one] = capacities[..] {
             return Ok(one);

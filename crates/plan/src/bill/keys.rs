@@ -1,10 +1,10 @@
-//! Tests that the tables of keys in docs/plan.md match the keys of the reader.
+//! Tests that the tables of keys in docs/reference/bill-keys.md match the keys of the reader.
 
 use std::collections::BTreeSet;
 
 use super::*;
 
-const DOC: &str = include_str!("../../../../docs/plan.md");
+const DOC: &str = include_str!("../../../../docs/reference/bill-keys.md");
 
 /// Returns the keys that the reader names in its error about an unknown one.
 fn known(text: &str) -> BTreeSet<String> {
@@ -17,8 +17,9 @@ fn known(text: &str) -> BTreeSet<String> {
 
 /// Returns the first column of the table after a line of the document.
 fn told(heading: &str) -> Vec<String> {
-    let (_, rest) =
-        DOC.split_once(heading).unwrap_or_else(|| panic!("no '{heading}' in docs/plan.md"));
+    let (_, rest) = DOC
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("no '{heading}' in docs/reference/bill-keys.md"));
     let table = rest.lines().skip_while(|line| !line.starts_with("|"));
     let rows = table.take_while(|line| line.starts_with("|")).skip(2);
     let keys = rows.flat_map(|row| {
@@ -45,7 +46,11 @@ fn the_document_has_each_key_of_a_bill_and_no_other() {
         let told = told(heading);
         let unique: BTreeSet<String> = told.iter().cloned().collect();
         assert_eq!(unique.len(), told.len(), "{heading}: a key stands twice in {told:?}");
-        assert_eq!(unique, known(&text), "{heading}: docs/plan.md on the left, the reader right");
+        assert_eq!(
+            unique,
+            known(&text),
+            "{heading}: docs/reference/bill-keys.md on the left, the reader right"
+        );
     }
 }
 
@@ -73,6 +78,6 @@ fn the_document_has_the_words_that_the_reader_takes() {
     let refused = group("link = 'ethernet-10'\nprotocol = 'nfs'").unwrap_err().reason;
     let words = refused.trim_start_matches("protocol: ").split(" or ");
     for word in words {
-        assert!(row("protocol").contains(word), "{word} is not in docs/plan.md");
+        assert!(row("protocol").contains(word), "{word} is not in docs/reference/bill-keys.md");
     }
 }
