@@ -135,6 +135,25 @@ fn a_removed_volume_is_left_by_its_hosts_and_its_file_is_free() {
 }
 
 #[test]
+fn hosts_of_a_target_stay_connected_while_its_other_volumes_come_and_go() {
+    let Some(server) = Controlled::new("--volume a/1=ram:8m --volume a/2=ram:8m") else { return };
+    let second = server.served.nvme_uri("a").replace("/1", "/2");
+    let loads = [server.load(&server.served.uri("a"), 20), server.load(&second, 600)];
+    for _ in 0..20 {
+        server.ctl("add a/3=file:HERE/f.img?size=1m").ok();
+        server.ctl("remove a/3").ok();
+    }
+    assert_eq!(server.names(), ["a", "a/2"]);
+    server.ctl("remove a/2").ok();
+    let [first, second] = loads;
+    let result = second.finish(LIMIT);
+    assert_eq!(result.code, Some(6), "its volume was removed: {result:?}");
+    let result = first.finish(LIMIT).ok().json();
+    assert_eq!(result["totals"]["errors"], 0, "{result}");
+    assert_eq!(result["totals"]["reconnects"], 0, "{result}");
+}
+
+#[test]
 fn what_was_written_before_a_removal_is_there_after_it() {
     let Some(server) = Controlled::new("--volume a=ram:1m") else { return };
     for round in 0..3 {

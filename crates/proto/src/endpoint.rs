@@ -180,6 +180,13 @@ pub trait Target: Endpoint {
     fn notice(&mut self, _notice: &Notice, _is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
     }
 
+    /// Takes over changes of the server's offers, as soon as commands in flight allow: until then
+    /// this end still [uses](Self::uses) a volume that is gone. Returns whether the peer may stay:
+    /// the server still offers what it has chosen.
+    fn renew(&mut self, _out: &mut Outbox) -> bool {
+        false
+    }
+
     /// Whether the peer has chosen this volume, and may send I/Os to it now or after its login.
     fn uses(&self, _unit: UnitId) -> bool {
         false

@@ -1,8 +1,9 @@
 //! Changes of a running server: volumes that come and go, hosts that may use them, connections.
 //!
 //! A volume that comes gets a place, and then a new table shows it. One that goes is first left out
-//! of the table, so that no host can choose it. Then each core asks its hosts to leave, closes the
-//! connections of those that do not, waits for their I/Os, flushes the core's lane and closes it.
+//! of the table, so that no host can choose it. If its target has other volumes, hosts stay connected
+//! and are told; otherwise each core asks its hosts to leave, and closes the connections of those that
+//! do not. Each core then waits for the volume's I/Os, flushes its lane and closes it.
 //! When the last core has done so, the place is free and the server holds nothing of the volume.
 
 use std::sync::mpsc::{self, Sender};
@@ -30,17 +31,22 @@ impl Shared {
     ///
     /// # Errors
     ///
-    /// There is no place for it, or its name or number is invalid or taken.
+    /// There is no place for it, or its name or number is invalid, taken or being removed.
     pub fn add(&self, export: Export) -> Result<UnitId, ServeError> {
         let _only = self.changes();
         let (places, full) = (self.protocols.places(), ServeError::Full);
+        if places.is_leaving(&export) {
+            return Err(ServeError::Leaving(export.name()));
+        }
         let unit = places.take(export, |unit| self.counts_of(unit)).ok_or(full)?;
         self.mailboxes.iter().for_each(|core| core.order(Order::Welcome(unit)));
         let shown = self.protocols.show(self.protocols.table().host_lists.clone());
-        if shown.is_err() {
+        if let Err(error) = shown {
             places.free(unit);
+            return Err(error);
         }
-        shown.map(|()| unit)
+        self.mailboxes.iter().for_each(|core| core.order(Order::Renew));
+        Ok(unit)
     }
 
     /// Begins the removal of a volume: no host can choose it from now on.
@@ -53,6 +59,7 @@ impl Shared {
         let unit = self.place_of(target, lun)?;
         self.protocols.places().leaves(unit);
         self.protocols.show(self.protocols.table().host_lists.clone())?;
+        self.protocols.places().withdraw(unit);
         let departure = Arc::new(Departure::new(unit, self.mailboxes.len()));
         for core in &self.mailboxes {
             core.order(Order::Remove(unit, Arc::clone(&departure)));

@@ -16,6 +16,8 @@ const LOOK: Duration = Duration::from_millis(50);
 pub(crate) enum Order {
     /// A volume has a new place.
     Welcome(UnitId),
+    /// The hosts of its target are to be told.
+    Renew,
     /// The hosts of a volume are to leave, and then its lane is to be closed.
     Remove(UnitId, Arc<Departure>),
     /// The core's connections are asked for.

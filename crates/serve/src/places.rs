@@ -86,6 +86,27 @@ impl Places {
         }
     }
 
+    /// Whether a volume of this target and number is being removed.
+    pub(crate) fn is_leaving(&self, export: &Export) -> bool {
+        let state = self.lock();
+        let is_it = |one: &Export| one.target == export.target && one.lun == export.lun;
+        state.places.iter().flatten().any(|place| place.is_leaving && is_it(&place.export))
+    }
+
+    /// The volume's hosts may send no more commands to it, if they keep others of its target.
+    pub(crate) fn withdraw(&self, unit: UnitId) {
+        let state = self.lock();
+        let Some(Some(gone)) = state.places.get(unit.0 as usize) else { return };
+        let stays = |other: &&Place| {
+            let (export, gone) = (&other.export, &gone.export);
+            export.target == gone.target && export.subsystem == gone.subsystem
+        };
+        let mut others = state.places.iter().flatten().filter(|place| !place.is_leaving);
+        if others.any(|other| stays(&other)) {
+            gone.shared.withdraw();
+        }
+    }
+
     /// Frees a place, and returns its volume.
     pub(crate) fn free(&self, unit: UnitId) -> Option<Export> {
         Some(self.lock().places.get_mut(unit.0 as usize)?.take()?.export)

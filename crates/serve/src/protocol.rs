@@ -91,7 +91,7 @@ impl Protocols {
             shared: config.shared || nvme_tcp.len() > 1,
         };
         let places = Places::new(exports, config.spare, config.instance);
-        let table = Table::new(places.offered(), host_lists.clone(), &doors)?;
+        let table = Table::new(places.offered(), host_lists.clone(), &doors, 1)?;
         let controllers = Controllers::new(ControllerLimits::default());
         let controllers = controllers.beginning_at(config.first_controller);
         let controllers = controllers.drawn_from(config.instance);
@@ -126,7 +126,8 @@ impl Protocols {
     ///
     /// Invalid or duplicate names and numbers of volumes: nothing has changed then.
     pub(crate) fn show(&self, host_lists: HostLists) -> Result<(), ServeError> {
-        let table = Table::new(self.places.offered(), host_lists, &self.doors)?;
+        let number = self.table().number + 1;
+        let table = Table::new(self.places.offered(), host_lists, &self.doors, number)?;
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
         Ok(())
     }

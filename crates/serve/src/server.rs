@@ -59,6 +59,9 @@ pub enum ServeError {
     /// All places for volumes are taken.
     #[error("no place is left for another volume: remove one first")]
     Full,
+    /// A volume of this name is being removed.
+    #[error("volume '{0}' is being removed: add it when that has ended")]
+    Leaving(String),
     /// A volume to remove is not served.
     #[error("no volume is called '{0}'")]
     NoSuchVolume(String),

@@ -32,10 +32,12 @@ pub(crate) struct Table {
     directory: Arc<Directory>,
     pub(crate) subsystems: Arc<Subsystems>,
     nbd_exports: Arc<NbdExports>,
+    /// Tables before this one, and 1.
+    pub(crate) number: u64,
 }
 
 impl Table {
-    /// A table of these volumes.
+    /// A table of these volumes, the `number`th of the server.
     ///
     /// # Errors
     ///
@@ -44,11 +46,13 @@ impl Table {
         places: Vec<Place>,
         host_lists: HostLists,
         doors: &Doors,
+        number: u64,
     ) -> Result<Table, ServeError> {
         let with_nvme = !doors.nvme_portals.is_empty();
         let list =
             if with_nvme { subsystems(&places, &host_lists, doors.shared)? } else { Vec::new() };
-        let list = Subsystems::new(list)?.with_portals(doors.nvme_portals.clone());
+        let list = Subsystems::new(list)?.of_generation(number);
+        let list = list.with_portals(doors.nvme_portals.clone());
         let list = host_lists.nvme.iter().try_fold(list, restrict)?;
         let closed = |export: &&Export| {
             host_lists.restrict(export) && !host_lists.has(Protocol::NvmeTcp, export)
@@ -60,7 +64,8 @@ impl Table {
         let nbd_exports =
             if doors.with_nbd { nbd_exports(&places, &host_lists) } else { Vec::new() };
         let nbd_exports = Arc::new(NbdExports::new(nbd_exports)?);
-        Ok(Table { places, host_lists, directory, subsystems: Arc::new(subsystems), nbd_exports })
+        let subsystems = Arc::new(subsystems);
+        Ok(Table { places, host_lists, directory, subsystems, nbd_exports, number })
     }
 
     /// The iSCSI targets that a peer may use.

@@ -65,6 +65,7 @@ pub struct Subsystems {
     portals: Vec<Portal>,
     /// Hosts allowed to use a subsystem, by its NQN; without an entry all are.
     hosts: BTreeMap<String, Vec<String>>,
+    generation: u64,
 }
 
 /// Invalid subsystems.
@@ -108,7 +109,7 @@ impl Subsystems {
         }
         subsystems.iter().try_for_each(check)?;
         let list = subsystems.into_iter().map(Arc::new).collect();
-        Ok(Subsystems { list, portals: Vec::new(), hosts: BTreeMap::new() })
+        Ok(Subsystems { list, portals: Vec::new(), hosts: BTreeMap::new(), generation: 1 })
     }
 
     /// Allows only these hosts to use the subsystem `nqn`. Others are refused, and discovery hides
@@ -127,6 +128,17 @@ impl Subsystems {
     /// Adds addresses for discovery to report, besides the one on which the host connected.
     pub fn with_portals(self, portals: Vec<Portal>) -> Subsystems {
         Subsystems { portals, ..self }
+    }
+
+    /// Sets the generation counter of the discovery log: 1, or more after a change.
+    //= NVMe-oF §Discovery Log Page: GENCTR changes whenever the entries do.
+    pub fn of_generation(self, generation: u64) -> Subsystems {
+        Subsystems { generation, ..self }
+    }
+
+    /// Generation counter of the discovery log.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// The subsystems.
@@ -175,6 +187,7 @@ impl Namespace {
             None => Ok(()),
             Some(Bound::Reserved) => Err(Status::RESERVATION_CONFLICT),
             Some(Bound::Protected) => Err(Status::WRITE_PROTECTED),
+            Some(Bound::Gone) => Err(Status::INVALID_NAMESPACE),
         }
     }
 }

@@ -169,6 +169,18 @@ pub enum Plan {
 type Cdb = [u8; 16];
 
 impl UnitShared {
+    /// Refuses new commands of all hosts: the server offers the volume no longer, but other volumes
+    /// of its target. Commands in flight are executed.
+    pub fn withdraw(&self) {
+        self.state.withdraw();
+    }
+
+    /// Whether the volume was [withdrawn](Self::withdraw).
+    #[inline(always)]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state.is_gone()
+    }
+
     /// Bond of a host of another protocol that reads blocks, or changes them. One relaxed load
     /// if nothing binds anybody.
     #[inline(always)]

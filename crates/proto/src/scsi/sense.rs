@@ -81,6 +81,7 @@ impl Sense {
     pub const REGISTRATIONS_PREEMPTED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x05);
     pub const COMMANDS_CLEARED: Sense = Sense::new(Key::UnitAttention, 0x2f, 0x00);
     pub const CAPACITY_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x2a, 0x09);
+    pub const REPORTED_LUNS_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x3f, 0x0e);
     pub const WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x00);
     pub const SOFTWARE_WRITE_PROTECTED: Sense = Sense::new(Key::DataProtect, 0x27, 0x02);
     pub const SPACE_ALLOCATION_FAILED: Sense = Sense::new(Key::DataProtect, 0x27, 0x07);

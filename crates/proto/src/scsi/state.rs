@@ -24,6 +24,8 @@ struct Inner {
     reservations: Reservations,
     /// SWP of the Control mode page.
     protected: bool,
+    /// The server offers the volume no longer.
+    gone: bool,
     changes: u64,
 }
 
@@ -44,6 +46,8 @@ pub(crate) enum Bound {
     Reserved,
     /// Software write protection is on.
     Protected,
+    /// The server offers the volume no longer.
+    Gone,
 }
 
 impl UnitState {
@@ -57,6 +61,9 @@ impl UnitState {
     #[cold]
     pub(crate) fn judge(&self, nexus: &Nexus, session: u32, cdb: &Cdb) -> Verdict {
         let inner = self.lock();
+        if inner.gone {
+            return Verdict::Refused(Refusal::Check(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
+        }
         let access = inner.reservations.access(nexus, session);
         if access == Access::All && !inner.protected {
             return Verdict::Free(self.word());
@@ -75,6 +82,9 @@ impl UnitState {
     #[cold]
     pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
         let inner = self.lock();
+        if inner.gone {
+            return Some(Bound::Gone);
+        }
         let nobody = Nexus { name: String::new(), isid: [0; 6] };
         let class = if changes { Class::Change } else { Class::Look };
         if !inner.reservations.access(&nobody, u32::MAX).allows(class) {
@@ -118,11 +128,22 @@ impl UnitState {
         self.change(|inner| std::mem::replace(&mut inner.protected, protected) != protected)
     }
 
+    /// Whether the server offers the volume no longer. One relaxed load if nothing binds anybody.
+    #[inline(always)]
+    pub(crate) fn is_gone(&self) -> bool {
+        self.word() != 0 && self.lock().gone
+    }
+
+    /// Refuses commands from now on: the server offers the volume no longer.
+    pub(crate) fn withdraw(&self) {
+        self.change(|inner| inner.gone = true);
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.lock();
         let result = change(&mut inner);
         inner.changes += 1;
-        let binds = !inner.reservations.are_none() || inner.protected;
+        let binds = !inner.reservations.are_none() || inner.protected || inner.gone;
         self.word.store(if binds { inner.changes } else { 0 }, Ordering::Release);
         result
     }

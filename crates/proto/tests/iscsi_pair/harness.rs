@@ -1,6 +1,8 @@
 //! Both ends joined in memory, and the target's disk.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use block::{
@@ -11,7 +13,8 @@ use proto::iscsi::{
 };
 use proto::scsi::{Identity, Unit, UnitShared};
 use proto::{
-    DiskId, Ending, Endpoint, Initiator, Instance, Instances, Outbox, Peers, Phase, Target, UnitId,
+    DiskId, Ending, Endpoint, Initiator, Instance, Instances, Offers, Outbox, Peers, Phase, Target,
+    UnitId,
 };
 
 pub const TARGET: &str = "iqn.2026-01.org.drumfire:disk";
@@ -58,6 +61,8 @@ pub struct Setup {
     pub pool: [usize; 2],
     /// Directory and disk that several connections share; see [`Setup::together`].
     pub shared: Option<(Arc<Directory>, Memory)>,
+    /// A directory that was changed while initiators were connected.
+    pub later: Rc<RefCell<Option<Arc<Directory>>>>,
     /// Other addresses of the portal group.
     pub other_portals: Vec<String>,
     /// Reservations of its units, if hosts of other protocols have them, too.
@@ -83,6 +88,7 @@ impl Default for Setup {
             proof: None,
             pool: [256, 64],
             shared: None,
+            later: Rc::default(),
             other_portals: Vec::new(),
             bonds: None,
         }
@@ -125,7 +131,9 @@ impl Setup {
 
     pub fn target(&self, disk: &Memory) -> IscsiTarget {
         let config = Arc::new(self.target.clone());
-        IscsiTarget::new(config, self.directory(disk), PORTAL, self.connection, Nanos(0))
+        let (first, later) = (self.directory(disk), Rc::clone(&self.later));
+        let current = move || later.borrow().clone().unwrap_or_else(|| Arc::clone(&first));
+        IscsiTarget::new(config, Offers::new(current), PORTAL, self.connection, Nanos(0))
             .with_portals(self.other_portals.clone().into())
             .among(Arc::clone(&self.peers))
     }
@@ -142,6 +150,9 @@ impl Setup {
         IscsiInitiator::new(config, Nanos(0))
     }
 }
+
+/// The unit of LUN 2 where a test has two volumes.
+pub const SECOND_UNIT: UnitId = UnitId(5);
 
 /// All bytes of an outbox.
 pub fn drain(out: &mut Outbox) -> Vec<u8> {
@@ -185,7 +196,7 @@ impl Served {
         let requests = self.end.requests();
         let any = !requests.is_empty();
         self.flying.extend(requests.drain(..).map(|request| {
-            assert_eq!(request.unit, UnitId(0));
+            assert!([UnitId(0), SECOND_UNIT].contains(&request.unit));
             request.io
         }));
         any

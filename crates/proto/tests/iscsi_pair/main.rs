@@ -21,6 +21,7 @@ mod opening;
 mod played;
 mod random;
 mod raw;
+mod renewal;
 mod reserve;
 mod stops;
 mod unanswered;

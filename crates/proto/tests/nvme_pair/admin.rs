@@ -61,7 +61,7 @@ fn a_controller_tells_what_it_is() {
     assert_eq!(page[64..72], *b"0.1.0   ");
     assert_eq!((page[76], page[77]), (2, 8), "CMIC: several controllers; MDTS: 1 MiB");
     assert_eq!((u16_at(&page, 78), u32_at(&page, 80)), (1, 0x0001_0400), "CNTLID, VER");
-    assert_eq!((u32_at(&page, 92), u32_at(&page, 96)), (0, 1), "OAES, CTRATT");
+    assert_eq!((u32_at(&page, 92), u32_at(&page, 96)), (1 << 8, 1), "OAES, CTRATT");
     assert_eq!(page[111], 1, "CNTRLTYPE");
     assert_eq!(u16_at(&page, 256), 0, "OACS");
     assert_eq!(page[258..264], [3, 3, 3, 6, 0, 0], "ACL, AERL, FRMW, LPA, ELPE, NPSS");

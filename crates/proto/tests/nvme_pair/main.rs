@@ -7,6 +7,7 @@ mod admin;
 mod bugs;
 mod comeback;
 mod discovery;
+mod events;
 mod fabrics;
 mod flows;
 mod golden;

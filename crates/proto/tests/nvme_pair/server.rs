@@ -1,12 +1,14 @@
 //! A server of RAM volumes with any number of connections, without sockets.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use block::{Backing, Cause, Chain, Done, Fault, Geometry, Io, Memory, Nanos, Op, Piece, Pool};
 use proto::nvme::{
     ControllerLimits, Controllers, Namespace, NvmeTarget, NvmeTargetConfig, Subsystem, Subsystems,
 };
-use proto::{DiskId, Ending, Endpoint, Instances, Outbox, Peers, Target, UnitId};
+use proto::{DiskId, Ending, Endpoint, Instances, Offers, Outbox, Peers, Target, UnitId};
 
 pub const NQN: &str = "nqn.2026-11.io.drumfire:disk";
 pub const OTHER_NQN: &str = "nqn.2026-11.io.drumfire:other";
@@ -64,6 +66,8 @@ impl Store {
 pub struct Server {
     pub config: NvmeTargetConfig,
     pub subsystems: Arc<Subsystems>,
+    /// Subsystems that were changed while hosts were connected.
+    later: Rc<RefCell<Option<Arc<Subsystems>>>>,
     pub controllers: Arc<Controllers>,
     pub peers: Arc<Peers>,
     pub stores: Vec<Store>,
@@ -110,6 +114,7 @@ impl Server {
         Server {
             config: NvmeTargetConfig::default(),
             subsystems: Arc::new(Subsystems::new(list).unwrap()),
+            later: Rc::default(),
             controllers: Arc::new(Controllers::new(limits)),
             peers: Arc::default(),
             stores,
@@ -131,10 +136,23 @@ impl Server {
         Server::new(vec![Store::new(4 << 20, 512, false), Store::new(4 << 20, 4096, false)])
     }
 
+    /// Offers the first subsystem with these namespaces of those that it had at the start.
+    pub fn offer(&mut self, ids: &[usize]) {
+        let first = &self.subsystems.list()[0];
+        let all = first.namespaces.iter().cloned().enumerate();
+        let namespaces = all.map(|(at, one)| one.filter(|_| ids.contains(&(at + 1)))).collect();
+        let list = vec![Subsystem { namespaces, ..Subsystem::clone(first) }];
+        let generation = self.later.borrow().iter().count() as u64 + 2;
+        let all = Subsystems::new(list).unwrap().of_generation(generation);
+        *self.later.borrow_mut() = Some(Arc::new(all));
+    }
+
     pub fn accept(&mut self) -> Peer {
+        let (first, later) = (Arc::clone(&self.subsystems), Rc::clone(&self.later));
+        let current = move || later.borrow().clone().unwrap_or_else(|| Arc::clone(&first));
         let end = NvmeTarget::new(
             Arc::new(self.config.clone()),
-            Arc::clone(&self.subsystems),
+            Offers::new(current),
             Arc::clone(&self.controllers),
             "192.0.2.1",
             "4420",

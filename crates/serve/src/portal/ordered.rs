@@ -38,6 +38,7 @@ impl<R: Reactor> Portal<R> {
         for order in orders {
             match order {
                 Order::Welcome(unit) => self.units.renew(unit.0 as usize),
+                Order::Renew => self.renew(now),
                 Order::Remove(unit, departure) => {
                     let (until, asked) = (now + LEAVING, Vec::new());
                     self.leaving.push(Leaving { unit, departure, until, asked });
@@ -47,6 +48,16 @@ impl<R: Reactor> Portal<R> {
                 Order::Disconnect(whom, answer) => drop(answer.send(self.disconnect(&whom, now))),
             }
         }
+    }
+
+    /// Connections take over what the server offers now.
+    fn renew(&mut self, now: Nanos) {
+        for slot in 0..self.connections.slots() {
+            let Some(connection) = self.connections.get(slot) else { continue };
+            connection.end.renew(&mut connection.out);
+            self.unflushed.push(slot);
+        }
+        self.flush(now);
     }
 
     fn list(&mut self) -> Vec<ConnectionInfo> {
@@ -121,7 +132,8 @@ impl<R: Reactor> Portal<R> {
         self.flush(now);
     }
 
-    /// Whether connections use a volume. Asks each to leave, and closes it when its time is over.
+    /// Whether connections use a volume. Asks those to leave that have no other volume of its
+    /// target, and closes connections when their time is over.
     fn has_users(&mut self, leaving: &mut Leaving, now: Nanos) -> bool {
         let mut any = false;
         for slot in 0..self.connections.slots() {
@@ -129,15 +141,19 @@ impl<R: Reactor> Portal<R> {
             if !connection.end.uses(leaving.unit) {
                 continue;
             }
+            let stays = connection.end.renew(&mut connection.out);
+            self.unflushed.push(slot);
+            if !connection.end.uses(leaving.unit) {
+                continue;
+            }
             any = true;
             if now >= leaving.until {
                 connection.turn_away("its volume was removed", now);
                 connection.leave();
-            } else if !leaving.asked.contains(&connection.number) {
+            } else if !stays && !leaving.asked.contains(&connection.number) {
                 leaving.asked.push(connection.number);
                 connection.end.ask_to_leave(now, &mut connection.out);
             }
-            self.unflushed.push(slot);
         }
         any
     }

@@ -1,6 +1,6 @@
 //! Unit attention conditions: reported by the next command for their logical unit.
 
-use crate::scsi::{Plan, Sense, encode_lun};
+use crate::scsi::{Plan, Sense, Unit, encode_lun};
 
 use super::super::pdu::Command;
 
@@ -47,6 +47,38 @@ impl Attentions {
             self.pending.push((lun, sense));
             self.concerned |= bit(lun);
         }
+    }
+
+    /// The list of logical units has changed: existing units say so, new ones that they were switched
+    /// on, and those that are gone say nothing.
+    //= SPC-4 §REPORT LUNS command: REPORTED LUNS DATA HAS CHANGED.
+    pub(super) fn renew(&mut self, before: &[Option<Unit>], now: &[Option<Unit>]) {
+        let id = |units: &[Option<Unit>], lun: usize| Some(units.get(lun)?.as_ref()?.id);
+        for lun in 0..before.len().max(now.len()) {
+            let field = encode_lun(lun as u16);
+            let (old, new) = (id(before, lun), id(now, lun));
+            if old == new {
+                if new.is_some() {
+                    self.establish(field, Sense::REPORTED_LUNS_CHANGED);
+                }
+                continue;
+            }
+            self.forget(|(other, _)| *other == field);
+            if new.is_some() {
+                self.told[lun / 64 % 4] &= !bit(field);
+                self.begin(lun as u16);
+            }
+        }
+    }
+
+    /// The initiator has the list of logical units.
+    pub(super) fn luns_reported(&mut self) {
+        self.forget(|(_, sense)| *sense == Sense::REPORTED_LUNS_CHANGED);
+    }
+
+    fn forget(&mut self, which: impl Fn(&([u8; 8], Sense)) -> bool) {
+        self.pending.retain(|one| !which(one));
+        self.concerned = self.pending.iter().fold(0, |bits, (lun, _)| bits | bit(*lun));
     }
 
     /// Adds an attention for a logical unit that is new to this session: power on, or I_T nexus

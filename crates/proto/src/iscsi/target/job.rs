@@ -70,7 +70,10 @@ impl IscsiTarget {
             return Ok(());
         }
         let command = Command::parse(header);
-        let Some(unit) = self.unit(command.lun) else {
+        if command.cdb[0] == REPORT_LUNS {
+            self.attentions.luns_reported();
+        }
+        let Some(unit) = self.unit(command.lun).filter(|unit| !unit.state.is_gone()) else {
             let luns = self.luns();
             let plan = absent(&command.cdb, &luns);
             let place = UnitRef { unit: UnitId(0), in_place: false, block_mask: 0 };
@@ -179,7 +182,8 @@ impl IscsiTarget {
     /// The LUNs of the target.
     fn luns(&self) -> Vec<u16> {
         let units = self.target.units.iter().enumerate();
-        units.filter(|(_, unit)| unit.is_some()).map(|(lun, _)| lun as u16).collect()
+        let there = units.filter(|(_, unit)| unit.as_ref().is_some_and(|it| !it.state.is_gone()));
+        there.map(|(lun, _)| lun as u16).collect()
     }
 
     /// The flow of a command that returns parameter data.

@@ -472,6 +472,11 @@ impl IscsiTarget {
     /// Stores the initiator's name and target.
     pub(super) fn identify(&mut self, login: &Login) {
         self.target = login.target().cloned().unwrap_or_default();
+        // The target may have changed during the login.
+        let offered = self.offers.now();
+        if let Some(at) = offered.find(&self.target.name) {
+            self.target = Arc::clone(&offered.targets()[at]);
+        }
         self.initiator_name = login.initiator_name.clone().unwrap_or_default();
         if let Some(common) = login.common {
             (self.isid, self.connection) = (common.isid, common.connection);

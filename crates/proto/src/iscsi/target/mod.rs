@@ -3,7 +3,7 @@
 //! `login` runs once, and `arrival` delays its answer until no I/O of earlier sessions is left.
 //! Then `command` and `data_out` handle the PDUs of initiators for I/Os, `answer` sends the results
 //! of volumes; these are the hot path. Other files are: `control` dispatches other PDUs, `manage`
-//! aborts tasks, `text` answers text requests, `attention` stores unit attentions, `reserve` obeys reservations, `check` compares data. A command has
+//! aborts tasks, `text` answers text requests, `attention` stores unit attentions, `renewal` takes over changed targets, `reserve` obeys reservations, `check` compares data. A command has
 //! one slot of `task`, and a slot has one or more I/Os.
 
 mod alive;
@@ -18,6 +18,7 @@ mod data_out;
 mod job;
 mod login;
 mod manage;
+mod renewal;
 mod reserve;
 mod task;
 mod text;
@@ -286,8 +287,7 @@ impl IscsiTarget {
 
     /// The target of this session, or of its login.
     fn chosen(&self) -> &TargetEntry {
-        let held = || Some(&self.held.as_ref()?.login);
-        let login = self.login.as_ref().or_else(held);
+        let login = self.login.as_ref();
         login.and_then(|login| login.target()).unwrap_or(&self.target)
     }
 
@@ -528,6 +528,10 @@ impl Target for IscsiTarget {
             Notice::PeerCame(new) => self.meet(new, is_there, out),
             Notice::ControllerEnded | Notice::TasksEnd(_) => {}
         }
+    }
+
+    fn renew(&mut self, _out: &mut Outbox) -> bool {
+        self.take_over()
     }
 
     fn uses(&self, unit: UnitId) -> bool {

@@ -3,6 +3,7 @@
 use block::{Buf, Done, Fault, Io, Op, Pool, Tag};
 
 use crate::flow::{CLEAR_BYTES_MAX, IOS_PER_COMMAND};
+use crate::scsi::Bound;
 use crate::{Ending, Outbox};
 
 use super::super::wire::{Asked, REQUEST_MAX_BYTES, command, error, error_of, simple_reply};
@@ -124,7 +125,9 @@ impl NbdTarget {
             return error::INVAL;
         }
         //= NBD §Error values: EPERM; the protocol has no reservations, but others bind its clients.
-        if writes && geometry.read_only || self.export().shared.binds(writes).is_some() {
+        // A volume that goes away is served until its client has left.
+        let bound = self.export().shared.binds(writes).filter(|bound| *bound != Bound::Gone);
+        if writes && geometry.read_only || bound.is_some() {
             return error::PERM;
         }
         if !inside {

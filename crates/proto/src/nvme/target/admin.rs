@@ -7,6 +7,7 @@ use crate::flow::is_full;
 
 use super::super::pdu::{Command, SglKind, Status, admin, fabrics};
 use super::NvmeTarget;
+use super::event::Events;
 use super::feature::Features;
 use super::job::{NOWHERE, Refused};
 use super::reset::Settling;
@@ -21,9 +22,7 @@ pub(super) struct Admin {
     pub(super) configuration: u32,
     pub(super) status: u32,
     pub(super) features: Features,
-    /// Outstanding Asynchronous Event Requests. No event ever comes: subsystems do not change while
-    /// a server runs.
-    events: Vec<u16>,
+    pub(super) events: Events,
     pub(super) keep_alive_ms: u32,
     /// Keep Alive deadline, if the host set one.
     pub(super) deadline: Option<Nanos>,
@@ -35,9 +34,6 @@ fn has_room_for_page(out: &Outbox) -> bool {
     !is_full(out) && out.has_room(4096 + 128)
 }
 
-/// Maximum outstanding Asynchronous Event Requests, less one.
-//= NVMe base §AERL: a 0's based value.
-pub(super) const EVENTS_LIMIT: u8 = 3;
 /// Granularity of KATO in milliseconds.
 //= NVMe base §KAS: counts 100 milliseconds.
 pub(super) const KEEP_ALIVE_UNIT_MS: u32 = 1000;
@@ -55,7 +51,7 @@ impl Admin {
             configuration: 0,
             status: 0,
             features: Features::default(),
-            events: Vec::new(),
+            events: Events::default(),
             keep_alive_ms: in_whole_units(keep_alive_ms),
             deadline: None,
             settling: Settling::default(),
@@ -65,7 +61,7 @@ impl Admin {
     /// Resets the state of the queue.
     //= NVMe base §Controller reset: outstanding commands are not completed, features are forgotten.
     pub(super) fn reset(&mut self) {
-        self.events.clear();
+        self.events = Events::default();
         self.features = Features::default();
     }
 }
@@ -123,9 +119,15 @@ impl NvmeTarget {
             admin::SET_FEATURES => {
                 let result = self.set_features(command)?;
                 self.answer_result(command.id(), Status::SUCCESS, result, out);
+                self.announce(out);
                 Ok(())
             }
-            admin::ASYNC_EVENT => self.park_event_request(command),
+            admin::ASYNC_EVENT => {
+                let admin = self.admin.as_mut().ok_or(Status::INVALID_OPCODE)?;
+                admin.events.park(command.id())?;
+                self.announce(out);
+                Ok(())
+            }
             admin::KEEP_ALIVE => {
                 let now = self.alive.last_heard();
                 self.restart_keep_alive(now);
@@ -189,15 +191,6 @@ impl NvmeTarget {
         Ok(())
     }
 
-    fn park_event_request(&mut self, command: Command<'_>) -> Result<(), Status> {
-        let Some(admin) = &mut self.admin else { return Err(Status::INVALID_OPCODE) };
-        if admin.events.len() > usize::from(EVENTS_LIMIT) {
-            return Err(Status::ASYNC_LIMIT_EXCEEDED);
-        }
-        admin.events.push(command.id());
-        Ok(())
-    }
-
     /// Aborts an event request. Other commands are in flight on a volume, or complete before an
     /// Abort would reach them.
     fn abort(&mut self, command: Command<'_>, out: &mut Outbox) {
@@ -205,10 +198,7 @@ impl NvmeTarget {
         const NOT_ABORTED: u64 = 1;
         let (queue, id) = (command.word(10) as u16, (command.word(10) >> 16) as u16);
         let events = self.admin.as_mut().map(|admin| &mut admin.events);
-        let found = events.filter(|_| queue == 0).and_then(|events| {
-            let at = events.iter().position(|event| *event == id)?;
-            Some(events.swap_remove(at))
-        });
+        let found = events.filter(|_| queue == 0).and_then(|events| events.abort(id));
         if let Some(event) = found {
             self.answer(event, Status::ABORT_REQUESTED, out);
         }

@@ -57,10 +57,7 @@ impl NvmeTarget {
                 self.answer(command.id(), Status::SGL_TYPE_INVALID, out);
                 return Ok(());
             }
-            Err(status) => {
-                self.answer(command.id(), status, out);
-                return Ok(());
-            }
+            Err(status) => return self.out_of_range(command, capsule, status, out),
         };
         let room = !is_full(out) && self.has_room(place.len, out);
         if place.in_place && room {
@@ -83,16 +80,29 @@ impl NvmeTarget {
     ) -> Result<(), Ending> {
         let place = match self.range_of(command, true) {
             Ok(place) => place,
-            Err(status) => {
-                self.answer(command.id(), status, out);
-                return Ok(());
-            }
+            Err(status) => return self.out_of_range(command, capsule, status, out),
         };
         let Some(slot) = self.begin(command, place, SlotState::Writing) else {
             return Err(self.overrun(capsule, out));
         };
         self.slots[slot].data.fua = command.fua();
         self.expect_data(slot, command, out);
+        Ok(())
+    }
+
+    /// Refuses a command whose range is invalid, unless its namespace is new.
+    #[cold]
+    fn out_of_range(
+        &mut self,
+        command: Command<'_>,
+        capsule: &[u8; CAPSULE_BYTES],
+        status: Status,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        if self.learns(command.namespace()) {
+            return self.io_command(command, capsule, out);
+        }
+        self.answer(command.id(), status, out);
         Ok(())
     }
 

@@ -141,6 +141,11 @@ impl NvmeTarget {
         }
     }
 
+    /// Events that the host has enabled.
+    pub(super) fn enabled_events(&self) -> u32 {
+        self.feature(id::EVENTS).unwrap_or(0)
+    }
+
     fn granted_queues(&self) -> u16 {
         self.member.as_ref().map_or(0, |member| member.granted())
     }

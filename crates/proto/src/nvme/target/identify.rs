@@ -9,7 +9,8 @@ use super::super::directory::Namespace;
 use super::super::pdu::{Command, Status};
 use super::super::{BACKING_AT, instance_bytes};
 use super::NvmeTarget;
-use super::admin::{EVENTS_LIMIT, KEEP_ALIVE_UNIT_MS};
+use super::admin::KEEP_ALIVE_UNIT_MS;
+use super::event;
 use super::property::VERSION;
 use super::reset::{QUIESCE_TIME_MS, RESETS_MAX};
 
@@ -180,7 +181,8 @@ impl NvmeTarget {
         //= NVMe base §CTRATT: bit 0, host identifiers of 128 bits.
         page.put32(96, 1);
         page.put(111, [if discovery { DISCOVERY_CONTROLLER } else { IO_CONTROLLER }]);
-        page.put(259, [EVENTS_LIMIT]);
+        let events = if discovery { event::DISCOVERY } else { event::NAMESPACES };
+        page.put32(92, events).put(259, [event::EVENTS_LIMIT]);
         //= NVMe base §KAS: in units of 100 milliseconds.
         page.put16(320, (KEEP_ALIVE_UNIT_MS / 100) as u16);
         page.put16(514, self.max_entries());

@@ -36,6 +36,7 @@ impl NvmeTarget {
         capsule: &[u8; CAPSULE_BYTES],
         out: &mut Outbox,
     ) -> Result<(), Ending> {
+        self.learns(command.namespace());
         let result = match command.opcode() {
             admin::FABRICS => self.io_fabrics(command, out),
             //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
@@ -51,7 +52,11 @@ impl NvmeTarget {
 
     fn flush(&mut self, command: Command<'_>) -> Result<(), Refused> {
         //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
-        let unit = self.subsystem.active(command.namespace())?.id;
+        let namespace = self.subsystem.active(command.namespace())?;
+        let unit = namespace.id;
+        if namespace.shared.is_gone() {
+            return Err(Status::INVALID_NAMESPACE.into());
+        }
         let place = BlockRange { unit, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Flushing).ok_or(Refused::Overrun)?;
         // Without a job: databases flush after every other write.

@@ -7,6 +7,7 @@ use crate::Outbox;
 use super::super::directory::{Portal, Subsystem};
 use super::super::pdu::{Command, Status, admin, io};
 use super::NvmeTarget;
+use super::event::retains_event;
 use super::identify::FIRMWARE;
 
 /// Log page identifiers.
@@ -15,6 +16,7 @@ mod page {
     pub(super) const ERRORS: u8 = 0x01;
     pub(super) const HEALTH: u8 = 0x02;
     pub(super) const FIRMWARE: u8 = 0x03;
+    pub(super) const NAMESPACES: u8 = 0x04;
     pub(super) const EFFECTS: u8 = 0x05;
     pub(super) const RESETS: u8 = 0x1e;
     pub(super) const DISCOVERY: u8 = 0x70;
@@ -23,10 +25,6 @@ mod page {
 /// Length of a header or an entry of the discovery log.
 //= NVMe-oF §Discovery Log Page: header and entries are 1024 bytes each.
 const RECORD_BYTES: usize = 1024;
-
-/// Generation counter of the discovery log, which never changes while a server runs.
-//= NVMe-oF §Discovery Log Page: GENCTR stays the same as long as the entries do.
-const GENERATION: u64 = 1;
 
 /// Maximum admin queue size in discovery entries.
 //= NVMe-oF §Discovery Log Page: ASQSZ is at least 32.
@@ -57,6 +55,11 @@ impl NvmeTarget {
             (page::ERRORS, _) => vec![0; 64],
             (page::HEALTH, false) => health(),
             (page::FIRMWARE, false) => firmware(),
+            (page::NAMESPACES, false) => {
+                let events = self.admin.as_mut().map(|admin| &mut admin.events);
+                let retain = retains_event(command);
+                events.map_or_else(Vec::new, |events| events.changed_list(retain))
+            }
             (page::EFFECTS, false) => effects(),
             // Every reset of another controller is complete when it is answered.
             //= NVMe base §Cross-Controller Reset log page: NE is the number of entries.
@@ -78,6 +81,9 @@ impl NvmeTarget {
         len: u64,
         out: &mut Outbox,
     ) -> Result<(), Status> {
+        if let Some(admin) = &mut self.admin {
+            admin.events.log_was_read(retains_event(command));
+        }
         let all = self.subsystems.now();
         let others = all.portals().iter().filter(|portal| **portal != self.portal);
         let portals: Vec<&Portal> = std::iter::once(&self.portal).chain(others).collect();
@@ -94,7 +100,7 @@ impl NvmeTarget {
         let first = (offset / RECORD_BYTES as u64) as usize;
         for record in first..end.div_ceil(RECORD_BYTES as u64) as usize {
             let Some(entry) = record.checked_sub(1) else {
-                log.extend(header(count));
+                log.extend(header(count, all.generation()));
                 continue;
             };
             let number = entry / portals.len();
@@ -109,9 +115,9 @@ impl NvmeTarget {
 }
 
 //= NVMe-oF §Discovery Log Page: GENCTR, NUMREC, RECFMT 0.
-fn header(count: usize) -> [u8; RECORD_BYTES] {
+fn header(count: usize, generation: u64) -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
-    record[..8].copy_from_slice(&GENERATION.to_le_bytes());
+    record[..8].copy_from_slice(&generation.to_le_bytes());
     record[8..16].copy_from_slice(&(count as u64).to_le_bytes());
     record
 }

@@ -3,7 +3,7 @@
 //! `open` handles the ICReq and `connect` the Connect command, which makes the connection an admin
 //! or an I/O queue. `command` and `data` receive I/O commands and their data, `answer` sends data
 //! and completions: the hot path. Of the other files, `admin` dispatches admin commands to
-//! `property`, `identify`, `feature`, `log` and `reset`, `arrival` lets in and out, `job` handles
+//! `property`, `identify`, `feature`, `log`, `event` and `reset`, `arrival` lets in and out, `job` handles
 //! I/O commands other than read and write, and `end` terminates the connection. A command has a
 //! slot of `slot` with one or more I/Os.
 
@@ -14,6 +14,7 @@ mod arrival;
 mod command;
 mod connect;
 mod data;
+mod event;
 mod feature;
 mod identify;
 mod job;
@@ -454,6 +455,12 @@ impl Target for NvmeTarget {
 
     fn half_open(&self) -> bool {
         matches!(self.stage, Stage::Fresh | Stage::Unconnected)
+    }
+
+    fn renew(&mut self, out: &mut Outbox) -> bool {
+        let stays = self.take_over();
+        self.announce(out);
+        stays
     }
 
     fn uses(&self, unit: UnitId) -> bool {
