@@ -15,7 +15,7 @@ use serve::Protocol;
 use crate::link::Link;
 use crate::net::{Net, Side};
 use crate::region::Region;
-use crate::world::{Dialer, target_name};
+use crate::world::{Address, Dialer};
 use flushed::Flushed;
 
 /// Minimum and maximum time until a client reconnects.
@@ -52,6 +52,7 @@ pub(crate) struct Client {
     host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
+    pub(crate) address: Address,
     pub(crate) region: Region,
     pub(crate) mischief: Mischief,
     depth: usize,
@@ -113,6 +114,7 @@ pub(crate) struct Shape {
     pub(crate) host: u8,
     pub(crate) protocol: Protocol,
     pub(crate) unit: usize,
+    pub(crate) address: Address,
     pub(crate) mischief: Mischief,
     pub(crate) depth: usize,
     pub(crate) blocks: u64,
@@ -131,6 +133,7 @@ impl Client {
             host: shape.host,
             protocol: shape.protocol,
             unit: shape.unit,
+            address: shape.address,
             region,
             mischief: shape.mischief,
             depth: shape.depth,
@@ -372,7 +375,7 @@ impl Client {
             max_outstanding: self.depth as u16 + 1,
             isid: (self.mischief == Mischief::None).then_some(self.isid),
             fence: self.mischief == Mischief::None,
-            ..InitiatorConfig::new(&name, &format!("iqn.{}", target_name(self.unit)), 1)
+            ..InitiatorConfig::new(&name, &format!("iqn.{}", self.address.target), self.address.lun.into())
         }
     }
 
@@ -382,12 +385,12 @@ impl Client {
         for (to, from) in id.iter_mut().zip(self.name.bytes()) {
             *to = from;
         }
-        let subsystem = format!("nqn.{}", target_name(self.unit));
+        let subsystem = format!("nqn.{}", self.address.target);
         NvmeInitiatorConfig {
             header_digest: self.digests,
             data_digest: self.digests,
             queue_depth: self.depth as u16 + 1,
-            ..NvmeInitiatorConfig::new(&name, id, &subsystem, 1)
+            ..NvmeInitiatorConfig::new(&name, id, &subsystem, self.address.lun.into())
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Plan {
     pub memory: u64,
     /// Maximum segment length; 0: uncut.
     pub cut: u64,
+    /// Units of a target, 1 or 2: the others stay when one is removed.
+    pub together: u64,
     /// Header and data digests.
     pub digests: bool,
     /// Faults that happen.
@@ -118,10 +120,12 @@ impl Plan {
         if faults.contains(&Fault::Late) {
             faults.push(pick(&mut rng, [Fault::Reset, Fault::Vanish, Fault::Kill]));
         }
-        if Rng::new(seed, 9).below(8) == 0 {
+        let mut operator = Rng::new(seed, 9);
+        if operator.below(8) == 0 {
             faults.push(Fault::Operator);
         }
-        Plan { seed, digests, faults, ..plan }.made_valid()
+        let together = pick(&mut operator, [1, 2]);
+        Plan { seed, digests, faults, together, ..plan }.made_valid()
     }
 
     fn small(rng: &mut Rng) -> Plan {
@@ -183,6 +187,7 @@ impl Plan {
         if self.iscsi + self.nvme == 0 {
             self.iscsi = 1;
         }
+        self.together = self.together.clamp(1, 2);
         let mut once = Vec::new();
         for fault in self.faults.drain(..) {
             if !once.contains(&fault) {
@@ -199,7 +204,7 @@ impl Plan {
     }
 
     /// The numbers with their names, in printing order.
-    pub(crate) fn numbers(&mut self) -> [(&'static str, &mut u64); 12] {
+    pub(crate) fn numbers(&mut self) -> [(&'static str, &mut u64); 13] {
         [
             ("seed", &mut self.seed),
             ("cores", &mut self.cores),
@@ -213,6 +218,7 @@ impl Plan {
             ("buffers", &mut self.buffers),
             ("memory", &mut self.memory),
             ("cut", &mut self.cut),
+            ("together", &mut self.together),
         ]
     }
 }

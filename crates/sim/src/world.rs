@@ -66,9 +66,18 @@ pub(crate) const BAD_HOST: u8 = 200;
 const NAMES: [&str; 9] =
     ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
 
-/// A target's name after `iqn.` or `nqn.`.
-pub(crate) fn target_name(unit: usize) -> String {
-    format!("2026-11.io.sim:{}", NAMES[unit])
+/// Address of a unit: its target's name after `iqn.` or `nqn.`, and LUN or NSID.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    pub(crate) target: String,
+    pub(crate) lun: u8,
+}
+
+/// The address of a unit where this many share a target.
+pub(crate) fn address(together: u64, unit: usize) -> Address {
+    let together = together as usize;
+    let target = format!("2026-11.io.sim:{}", NAMES[unit / together]);
+    Address { target, lun: (unit % together + 1) as u8 }
 }
 
 /// Summary of a world without a violation.
@@ -285,6 +294,7 @@ impl World {
                 host,
                 protocol,
                 unit,
+                address: address(plan.together, unit),
                 mischief,
                 depth,
                 blocks,
@@ -573,11 +583,12 @@ fn shared(
 }
 
 /// A disk as the server serves it.
-fn export(disk: usize, geometry: Geometry, memory: Option<Memory>) -> Export {
+fn export(together: u64, disk: usize, geometry: Geometry, memory: Option<Memory>) -> Export {
+    let Address { target, lun } = address(together, disk);
     Export {
-        target: format!("iqn.{}", target_name(disk)),
-        subsystem: format!("nqn.{}", target_name(disk)),
-        lun: 1,
+        target: format!("iqn.{target}"),
+        subsystem: format!("nqn.{target}"),
+        lun,
         volume: volume(geometry, memory),
         disk: DiskId::new([disk as u8; 16]),
     }
@@ -586,7 +597,7 @@ fn export(disk: usize, geometry: Geometry, memory: Option<Memory>) -> Export {
 /// The server's settings.
 fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
     let memories = memories.iter().enumerate();
-    let exports = memories.map(|(disk, memory)| export(disk, geometry, memory.clone()));
+    let exports = memories.map(|(disk, memory)| export(plan.together, disk, geometry, memory.clone()));
     ServeConfig {
         counts: false,
         spare: 0,

@@ -31,8 +31,8 @@ impl World {
         if self.portals.is_empty() {
             return Ok(());
         }
-        let target = format!("iqn.{}", target_name(disk));
-        let Ok(departure) = self.shared.remove(&target, 1) else { return Ok(()) };
+        let Address { target, lun } = address(self.plan.together, disk);
+        let Ok(departure) = self.shared.remove(&format!("iqn.{target}"), lun) else { return Ok(()) };
         for client in self.clients.iter_mut().filter(|client| client.unit == disk) {
             client.disturbed = true;
         }
@@ -69,13 +69,15 @@ impl World {
     /// Serves a disk again.
     pub(super) fn bring_back(&mut self, disk: usize) -> Result<(), String> {
         // A server that was restarted meanwhile serves all disks, and a dead one none.
-        let target = format!("iqn.{}", target_name(disk));
-        let is_served = |one: &serve::VolumeInfo| one.export.target == target;
+        let Address { target, lun } = address(self.plan.together, disk);
+        let target = format!("iqn.{target}");
+        let is_it = |export: &Export| export.target == target && export.lun == lun;
+        let is_served = |one: &serve::VolumeInfo| is_it(&one.export);
         if self.portals.is_empty() || self.shared.volumes().iter().any(is_served) {
             return Ok(());
         }
         let memory = is_memory(&self.plan, disk).then(|| self.disks[disk].borrow().bytes.clone());
-        let added = self.shared.add(export(disk, self.geometry, memory));
+        let added = self.shared.add(export(self.plan.together, disk, self.geometry, memory));
         let unit = added.map_err(|error| format!("disk {disk} cannot come back: {error}"))?;
         self.units.borrow_mut()[unit.0 as usize] = disk;
         Ok(())
