@@ -551,6 +551,28 @@ a_restart_keeps_files_and_drops_memory() {
         restart serve_here a 4421 --volume disk=ram:16m && await none disks && fresh
 }
 
+ctl_here() { drumfire ctl /tmp/socket "$@"; }
+
+# The kernel hears of a second volume, and of its end, while the first one is written to.
+namespaces_come_and_go() {
+    fresh
+    rm -f /tmp/socket
+    serve_here a 4421 --volume disk=ram:16m --control /tmp/socket && connect_here 4421 &&
+        await counts 1 disks || return 1
+    local first second
+    first=$(disks)
+    : >/tmp/rounds
+    write_on /dev/$first &
+    local writer=$!
+    ctl_here add disk/2=ram:16m && await counts 2 disks || return 1
+    second=$(disks | grep -v "^$first\$")
+    echo "the second: $second $(cat /sys/block/$second/nsid)"
+    dd if=/dev/$second of=/dev/null bs=64k iflag=direct && more_rounds $writer &&
+        ctl_here remove disk/2 && await counts 1 disks && [ "$(disks)" = "$first" ] &&
+        more_rounds $writer && touch /tmp/enough && wait $writer && counts 1 live &&
+        bounded nvme disconnect -n $nqn | grep "disconnected 1 " && await none disks && end_here a
+}
+
 two_servers() {
     LIMIT=150
     check network-is-local local_network
@@ -559,6 +581,7 @@ two_servers() {
     check one-id-is-one-disk one_id_is_one_disk
     check one-id-survives-either-server one_id_survives_either_server
     check a-restart-keeps-files-and-drops-memory a_restart_keeps_files_and_drops_memory
+    check namespaces-come-and-go namespaces_come_and_go
 }
 
 # --- The order of things
