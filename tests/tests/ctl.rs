@@ -137,7 +137,8 @@ fn a_removed_volume_is_left_by_its_hosts_and_its_file_is_free() {
 #[test]
 fn hosts_of_a_target_stay_connected_while_its_other_volumes_come_and_go() {
     let Some(server) = Controlled::new("--volume a/1=ram:8m --volume a/2=ram:8m") else { return };
-    let second = server.served.nvme_uri("a").replace("/1", "/2");
+    let first = server.served.nvme_uri("a");
+    let second = format!("{}/2", first.strip_suffix("/1").unwrap());
     let loads = [server.load(&server.served.uri("a"), 20), server.load(&second, 600)];
     for _ in 0..20 {
         server.ctl("add a/3=file:HERE/f.img?size=1m").ok();

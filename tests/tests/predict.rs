@@ -120,7 +120,7 @@ fn plans_answer_the_same_each_time_and_refuse_what_cannot_be_built() {
         ("plan --drive any-sata-ssd", "read_iops of any-sata-ssd is not known"),
         ("plan --drive x25-m --adapter sr2625urlx", "is a server"),
         ("plan --drive x25-m --drives 0", "0 drives"),
-        ("plan --drive x25-m --draws 0", "--draws: 10 to 10000"),
+        ("plan --drive x25-m --draws 10", "--draws: 10 to 10000"),
         ("plan --drive x25-m --read nan", "--read: 0 to 100"),
         ("plan --goal 1M --price-max nan", "--price-max: 'nan' is no amount"),
         ("plan --goal 4GB/s", "GB/s where IOPS belongs"),
@@ -519,6 +519,29 @@ fn hosts_are_sized_with_one_of_them_down() {
         let done = run(&format!("{sizing} {more}"));
         let said = format!("{}{}", done.stdout, done.stderr).to_lowercase();
         assert!(said.contains(&why.to_lowercase()) && done.code != Some(0), "{more}: {said}");
+    }
+}
+
+#[test]
+fn a_goal_that_no_system_reaches_says_what_would_do() {
+    let few = "plan --goal 1M --replicas 3 --hosts 2 --draws 10";
+    let Some(refused) = drumfire(few) else { return };
+    let text = refused.stdout.replace('\n', " ");
+    assert!(text.contains("no system reaches it; "), "{text}");
+    assert!(text.contains("3 copies live on as many hosts: 3 hosts would do"), "{text}");
+    let down = drumfire("plan --goal 1M --replicas 2 --hosts 2 --down-hosts 2 --draws 10").unwrap();
+    assert!(down.stdout.replace('\n', " ").contains("--replicas 3"), "{}", down.stdout);
+}
+
+#[test]
+fn drives_are_found_by_the_names_that_they_report() {
+    for (name, id) in
+        [("INTEL SSDPE2KX010T8", "p4510-1000"), ("Samsung SSD 980 PRO 1TB", "980-pro-1000")]
+    {
+        let Some(drive) = Drumfire::find() else { return };
+        let args = ["plan", "--drive", name, "--json"];
+        let out = std::process::Command::new(drive.path()).args(args).output().unwrap();
+        assert!(String::from_utf8_lossy(&out.stdout).contains(id), "{name}: {out:?}");
     }
 }
 

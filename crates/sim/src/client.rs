@@ -375,7 +375,11 @@ impl Client {
             max_outstanding: self.depth as u16 + 1,
             isid: (self.mischief == Mischief::None).then_some(self.isid),
             fence: self.mischief == Mischief::None,
-            ..InitiatorConfig::new(&name, &format!("iqn.{}", self.address.target), self.address.lun.into())
+            ..InitiatorConfig::new(
+                &name,
+                &format!("iqn.{}", self.address.target),
+                self.address.lun.into(),
+            )
         }
     }
 

@@ -597,7 +597,8 @@ fn export(together: u64, disk: usize, geometry: Geometry, memory: Option<Memory>
 /// The server's settings.
 fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
     let memories = memories.iter().enumerate();
-    let exports = memories.map(|(disk, memory)| export(plan.together, disk, geometry, memory.clone()));
+    let exports =
+        memories.map(|(disk, memory)| export(plan.together, disk, geometry, memory.clone()));
     ServeConfig {
         counts: false,
         spare: 0,

@@ -1,5 +1,7 @@
 //! Listing of a sizing: the systems that meet the requirements.
 
+use std::collections::BTreeMap;
+
 use ::catalogue::unit::Dimension;
 use ::catalogue::{Class, Kind, TODAY, price_words};
 use anyhow::Result;
@@ -230,13 +232,22 @@ fn wanted(need: &Need, sizing: &Sizing) -> String {
     words + ", reached by " + if need.confident { "p10" } else { "the median" }
 }
 
+/// The most frequent reason why no drive reaches it, in words: often one that a flag removes.
+fn why_none(sizing: &Sizing) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    sizing.short.iter().for_each(|one| *counts.entry(&one.reason).or_default() += 1);
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    let all = sizing.short.len();
+    most.map_or_else(String::new, |(why, count)| format!("; {count} of {all} drives: {why}"))
+}
+
 /// The answer on one screen, and below it the refusals if somebody asks for them.
 fn screen(args: &Args, need: &Need, sizing: &Sizing) -> Result<Text> {
     let mut screen = Screen::default();
     screen.words(&wanted(need, sizing));
     match sizing.found.first() {
         Some(best) => first(&mut screen, best),
-        None => screen.words("no system reaches it"),
+        None => screen.words(&format!("no system reaches it{}", why_none(sizing))),
     }
     let rest = sizing.found.get(1..).unwrap_or_default();
     if !rest.is_empty() {

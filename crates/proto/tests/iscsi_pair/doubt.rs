@@ -67,7 +67,6 @@ fn news_that_change_the_unit_end_the_session() {
         (Sense::new(Key::UnitAttention, 0x2a, 0x01), false, "mode parameters changed"),
         (Sense::new(Key::UnitAttention, 0x2f, 0x00), false, "commands cleared"),
         (Sense::new(Key::UnitAttention, 0x3f, 0x03), false, "inquiry data has changed"),
-        (Sense::new(Key::UnitAttention, 0x3f, 0x0e), false, "reported LUNs data has changed"),
     ] {
         let mut played = Played::ready(&[]);
         send(&mut played, Op::Write, 4096, 512);
@@ -83,8 +82,54 @@ fn news_that_change_the_unit_end_the_session() {
     }
 }
 
+/// A unit of another identity.
+const OTHER: [u8; 12] = [0, 0x83, 0, 8, 1, 0x03, 0, 4, 9, 9, 9, 9];
+
+#[test]
+fn a_changed_list_of_units_makes_the_initiator_look_whether_this_one_is_the_same() {
+    for (answer, is_same) in [(DESIGNATION.as_slice(), true), (&OTHER, false)] {
+        let mut played = Played::with(InitiatorConfig::new(INITIATOR, TARGET, 1));
+        open(&mut played, b"ANY     ", &[]);
+        send(&mut played, Op::Write, 4096, 512);
+        let told = send(&mut played, Op::Write, 0, 512);
+        played.check_condition(told, Sense::REPORTED_LUNS_CHANGED).unwrap();
+        assert_eq!(played.end.room(), 0, "new I/Os wait");
+        assert!(matches!(played.end.phase(), Phase::Ready(_)));
+        let tag = played.command(|cdb| cdb[..3] == [0x12, 1, 0x83]).task_tag;
+        let ended = played.data(tag, answer, true);
+        assert_eq!(ended.is_ok(), is_same);
+        if let Err(ending) = ended {
+            assert!(ending.to_string().contains("reported LUNs data has changed"), "{ending}");
+            assert_eq!(played.end.in_doubt(), [(4096, 512)], "the other one was not executed");
+            continue;
+        }
+        let again = task_tag(&played.next().0);
+        played.good(again).unwrap();
+        assert_eq!(played.end.done().len(), 1);
+        assert!(played.end.room() > 0);
+    }
+}
+
+#[test]
+fn a_unit_without_identity_cannot_say_that_it_is_the_same() {
+    let mut played = Played::with(InitiatorConfig::new(INITIATOR, TARGET, 1));
+    let mut tag = open_to_identity(&mut played, b"ANY     ", &[]);
+    played.check_condition(tag, Sense::INVALID_FIELD_IN_CDB).unwrap();
+    tag = played.command(|cdb| cdb[..3] == [0x12, 1, 0x80]).task_tag;
+    played.check_condition(tag, Sense::INVALID_FIELD_IN_CDB).unwrap();
+    let told = send(&mut played, Op::Write, 0, 512);
+    let ending = played.check_condition(told, Sense::REPORTED_LUNS_CHANGED).unwrap_err();
+    assert!(ending.to_string().contains("reported LUNs data has changed"), "{ending}");
+}
+
 /// Answers the first questions of a unit of this vendor, after these attentions.
 fn open(played: &mut Played, vendor: &[u8; 8], attentions: &[Sense]) {
+    let tag = open_to_identity(played, vendor, attentions);
+    played.data(tag, &DESIGNATION, true).unwrap();
+}
+
+/// The same, up to the question for its identity.
+fn open_to_identity(played: &mut Played, vendor: &[u8; 8], attentions: &[Sense]) -> u32 {
     played.login(&[]).unwrap();
     for sense in attentions {
         let tag = played.command(|cdb| cdb[0] == 0x00).task_tag;
@@ -101,8 +146,7 @@ fn open(played: &mut Played, vendor: &[u8; 8], attentions: &[Sense]) {
     inquiry[8..32].copy_from_slice(b"        DISK            ");
     inquiry[8..16].copy_from_slice(vendor);
     played.data(tag, &inquiry, true).unwrap();
-    let tag = played.command(|cdb| cdb[..3] == [0x12, 1, 0x83]).task_tag;
-    played.data(tag, &DESIGNATION, true).unwrap();
+    played.command(|cdb| cdb[..3] == [0x12, 1, 0x83]).task_tag
 }
 
 fn fenced() -> Played {

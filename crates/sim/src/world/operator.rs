@@ -32,7 +32,9 @@ impl World {
             return Ok(());
         }
         let Address { target, lun } = address(self.plan.together, disk);
-        let Ok(departure) = self.shared.remove(&format!("iqn.{target}"), lun) else { return Ok(()) };
+        let Ok(departure) = self.shared.remove(&format!("iqn.{target}"), lun) else {
+            return Ok(());
+        };
         for client in self.clients.iter_mut().filter(|client| client.unit == disk) {
             client.disturbed = true;
         }

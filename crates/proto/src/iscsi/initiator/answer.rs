@@ -141,7 +141,12 @@ impl IscsiInitiator {
 
     /// A response other than plain GOOD, with its sense data.
     #[cold]
-    pub(super) fn bad_response(&mut self, header: &Header, data: &[u8]) -> Result<(), Ending> {
+    pub(super) fn bad_response(
+        &mut self,
+        header: &Header,
+        data: &[u8],
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
         let response = Response::parse(header);
         let Some((slot, _)) = find(&mut self.ios, response.task_tag) else {
             return Err(violation(STALE, 16));
@@ -158,6 +163,10 @@ impl IscsiInitiator {
             // The command was not executed.
             self.ios[slot].own.retire();
             return Err(Ending::Attention(attention));
+        }
+        if let Some(attention) = sense.and_then(attention::of_units) {
+            self.retry(slot, false);
+            return self.ask_who_it_is(attention, out);
         }
         let attention = sense.is_some_and(|sense| sense.key == Key::UnitAttention);
         if (later || attention) && self.ios[slot].own.attempts < ATTEMPTS_MAX {

@@ -2,7 +2,8 @@
 //!
 //! For most conditions the initiator only repeats the command that reported it. After the others,
 //! our knowledge of the unit may be wrong or commands in flight may be gone: the session ends, and
-//! the next one queries the unit again.
+//! the next one queries the unit again. After a change of the list of units, this one is asked for its
+//! identity: the session goes on if it is the same disk.
 
 use crate::Attention;
 use crate::scsi::{Key, Sense};
@@ -16,10 +17,17 @@ const NEXUS_LOSS: u8 = 0x07;
 pub(super) fn that_ends(sense: Sense) -> Option<Attention> {
     let code = (sense.asc, sense.ascq);
     //= SPC-4 §ASC and ASCQ assignments: 2Ah/01h mode parameters, 2Ah/09h capacity, 2Fh commands
-    // cleared, 3Fh/03h INQUIRY data, 3Fh/0Eh reported LUNs.
-    let ends = matches!(code, (RESET | 0x2f, _) | (0x2a, 0x01 | 0x09) | (0x3f, 0x03 | 0x0e));
+    // cleared, 3Fh/03h INQUIRY data.
+    let ends = matches!(code, (RESET | 0x2f, _) | (0x2a, 0x01 | 0x09) | (0x3f, 0x03));
     let lost_power = lost_power(sense) == Some(true);
     (sense.key == Key::UnitAttention && ends).then_some(Attention { code, lost_power })
+}
+
+/// The attention, if the list of units has changed: this one may be another disk.
+pub(super) fn of_units(sense: Sense) -> Option<Attention> {
+    let code = (sense.asc, sense.ascq);
+    let is_it = sense.key == Key::UnitAttention && code == (0x3f, 0x0e);
+    is_it.then_some(Attention { code, lost_power: false })
 }
 
 /// Whether the unit says that its volatile cache may be lost; none if it speaks of something else.
@@ -48,12 +56,11 @@ mod test {
             ((0x2a, 0x09), false),
             ((0x2f, 0x00), false),
             ((0x3f, 0x03), false),
-            ((0x3f, 0x0e), false),
         ] {
             assert_eq!(ends(code.0, code.1), Some(lost_power), "{code:02x?}");
         }
         // Asymmetric access, thin provisioning thresholds, microcode, mode parameters of others.
-        for code in [(0x2a, 0x06), (0x38, 0x07), (0x3f, 0x01), (0x2a, 0x03), (0x28, 0x00)] {
+        for code in [(0x2a, 0x06), (0x38, 0x07), (0x3f, 0x01), (0x3f, 0x0e), (0x28, 0x00)] {
             assert_eq!(ends(code.0, code.1), None, "{code:02x?}");
         }
         let elsewhere = Sense::new(Key::NotReady, 0x29, 0x00);

@@ -51,7 +51,7 @@ impl IscsiInitiator {
             opcode::RESPONSE if self.is_question(task_tag(&header)) => self.opening_response(out),
             opcode::RESPONSE => {
                 let data = std::mem::take(&mut self.gathered);
-                let result = self.bad_response(&header, &data);
+                let result = self.bad_response(&header, &data, out);
                 self.gathered = data;
                 result
             }

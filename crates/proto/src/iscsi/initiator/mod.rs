@@ -305,7 +305,7 @@ impl Endpoint for IscsiInitiator {
             }
         }
         self.stamps.acknowledge(out);
-        if !self.retries.is_empty() {
+        if !self.retries.is_empty() && !matches!(self.stage, Stage::Opening(_)) {
             self.retry_due(now, out);
         }
         self.log_out_when_drained(out);
@@ -332,6 +332,9 @@ impl Initiator for IscsiInitiator {
 
     fn phase(&self) -> Phase {
         match self.stage {
+            Stage::Opening(ref opening) if opening.question.is_about_identity() => {
+                Phase::Ready(self.geometry)
+            }
             Stage::Idle(_) | Stage::Login(_) | Stage::Opening(_) => Phase::Opening,
             Stage::Ready => Phase::Ready(self.geometry),
             Stage::Draining | Stage::Closing => Phase::Closing,

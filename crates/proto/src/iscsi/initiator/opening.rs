@@ -7,7 +7,7 @@ use crate::scsi::{
     parse_designation, parse_instance, parse_lba_status, parse_mode_sense6, parse_product,
     parse_read_capacity10, parse_read_capacity16, parse_serial,
 };
-use crate::{Ending, Outbox};
+use crate::{Attention, Ending, Outbox};
 
 use super::super::pdu::{Command, DataIn, Header, Response, task_tag};
 use super::answer::{CHECK_CONDITION, GOOD, sense_of};
@@ -19,8 +19,9 @@ use super::{IscsiInitiator, Stage, attention, violation};
 pub(super) struct Facts {
     /// Vendor and product.
     pub(super) product: Option<String>,
-    /// The disk's name in the world.
+    /// The disk's name in the world, and whether it is a designation.
     pub(super) identity: Option<String>,
+    has_designation: bool,
     /// Instance, if this is a server of ours.
     pub(super) instance: Option<u64>,
     /// Backing store, if this is a server of ours.
@@ -58,6 +59,9 @@ pub(super) enum Question {
     Settled,
     /// A range of blocks without storage: the first one, and how many.
     Allocation(u64, u64),
+    /// The identity again, after this attention: by designation, or by serial number.
+    SameDesignation(Attention),
+    SameSerial(Attention),
 }
 
 /// Maximum number of attempts: a unit may have several unit attentions pending.
@@ -68,6 +72,11 @@ const NOT_READY_PAUSE: Nanos = Nanos::from_millis(200);
 pub(super) const QUESTION: u32 = 0xfffe;
 
 impl Question {
+    /// Whether it is asked while I/Os are in flight.
+    pub(super) fn is_about_identity(self) -> bool {
+        matches!(self, Question::SameDesignation(_) | Question::SameSerial(_))
+    }
+
     /// The CDB, and the most data that it returns.
     fn command(self) -> ([u8; 16], u32) {
         match self {
@@ -78,8 +87,10 @@ impl Question {
             Question::Mode => (cdb::mode_sense6(0x3f, 255), 255),
             Question::Product => (cdb::inquiry(None, 96), 96),
             Question::Backing => (cdb::inquiry(Some(BACKING_PAGE), 255), 255),
-            Question::Designation => (cdb::inquiry(Some(0x83), 255), 255),
-            Question::Serial => (cdb::inquiry(Some(0x80), 255), 255),
+            Question::Designation | Question::SameDesignation(_) => {
+                (cdb::inquiry(Some(0x83), 255), 255)
+            }
+            Question::Serial | Question::SameSerial(_) => (cdb::inquiry(Some(0x80), 255), 255),
             Question::Reset | Question::Settled => (cdb::test_unit_ready(), 0),
             Question::Allocation(first, _) => {
                 (cdb::get_lba_status(first, STATUS_BYTES), STATUS_BYTES)
@@ -105,6 +116,40 @@ impl IscsiInitiator {
         let opening = Opening { question, task_tag, data, attempts: 0, again_at: None };
         (self.stage, self.began) = (Stage::Opening(opening), self.heard);
         self.ask(out);
+    }
+
+    /// Asks the unit whether it is still the same disk. I/Os wait for the answer, and I/Os in flight
+    /// go on. A unit without an identity cannot tell: the session ends.
+    pub(super) fn ask_who_it_is(
+        &mut self,
+        attention: Attention,
+        out: &mut Outbox,
+    ) -> Result<(), Ending> {
+        if !matches!(self.stage, Stage::Ready) {
+            return Ok(());
+        }
+        if self.facts.identity.is_none() || self.window() == 0 {
+            return Err(Ending::Attention(attention));
+        }
+        let question = match self.facts.has_designation {
+            true => Question::SameDesignation(attention),
+            false => Question::SameSerial(attention),
+        };
+        let (data, task_tag) = (Vec::new(), self.question_tag);
+        let opening = Opening { question, task_tag, data, attempts: 0, again_at: None };
+        (self.stage, self.began) = (Stage::Opening(opening), self.heard);
+        self.ask(out);
+        Ok(())
+    }
+
+    /// The identity that the answer to a question has.
+    fn identity_in(&self, question: Question, data: &[u8]) -> Option<String> {
+        if matches!(question, Question::Designation | Question::SameDesignation(_)) {
+            return parse_designation(data);
+        }
+        // Numbers of different makers may be equal.
+        let maker = self.facts.product.clone().unwrap_or_default();
+        parse_serial(data).map(|serial| format!("{maker} {serial}"))
     }
 
     /// Sends the current command, or repeats it.
@@ -184,6 +229,10 @@ impl IscsiInitiator {
         out: &mut Outbox,
     ) -> Result<(), Ending> {
         let answered = status == GOOD;
+        let is_late = matches!(&self.stage, Stage::Opening(it) if it.question.is_about_identity());
+        if let Some(attention) = sense.and_then(attention::that_ends).filter(|_| is_late) {
+            return Err(Ending::Attention(attention));
+        }
         if !answered && self.asks_again(status, sense, out) {
             return Ok(());
         }
@@ -215,24 +264,32 @@ impl IscsiInitiator {
                 Question::Designation
             }
             Question::Designation => {
-                self.facts.identity = parse_designation(&data).filter(|_| answered);
-                if self.facts.identity.is_some() {
+                let identity = self.identity_in(Question::Designation, &data);
+                self.facts.identity = identity.filter(|_| answered);
+                self.facts.has_designation = self.facts.identity.is_some();
+                if self.facts.has_designation {
                     self.make_sure(out);
                     return Ok(());
                 }
                 Question::Serial
             }
             Question::Serial => {
-                // Numbers of different makers may be equal.
-                let maker = self.facts.product.clone().unwrap_or_default();
-                let serial = parse_serial(&data).filter(|_| answered);
-                self.facts.identity = serial.map(|serial| format!("{maker} {serial}"));
+                let identity = self.identity_in(Question::Serial, &data);
+                self.facts.identity = identity.filter(|_| answered);
                 self.make_sure(out);
                 return Ok(());
             }
             Question::Reset | Question::Settled => {
                 self.stage = Stage::Ready;
                 return Ok(());
+            }
+            question @ (Question::SameDesignation(attention) | Question::SameSerial(attention)) => {
+                let identity = self.identity_in(question, &data).filter(|_| answered);
+                self.stage = Stage::Ready;
+                return match identity == self.facts.identity {
+                    true => Ok(()),
+                    false => Err(Ending::Attention(attention)),
+                };
             }
             Question::Allocation(first, blocks) => {
                 self.stage = Stage::Ready;
@@ -284,7 +341,7 @@ impl IscsiInitiator {
             let known = self.facts.power_was_lost.unwrap_or(false);
             self.facts.power_was_lost = Some(known | lost);
         }
-        if attention::that_ends(sense).is_some() {
+        if attention::that_ends(sense).or(attention::of_units(sense)).is_some() {
             // Facts learned before may be different now.
             opening.question = Question::Ready;
         }
