@@ -156,16 +156,16 @@ fn a_slower_host_is_named_with_its_reason() {
         );
         fs::write(folder.path().join(format!("slow{rank}.toml")), profile).unwrap();
     }
-    let args = "run delay:slow{rank}.toml(ram:4m) --size 4k --outstanding 4 --seconds 13 --ramp 0.2 \
-                --no-cold-reads --no-ceiling --json --out of";
-    let done = run(&mut mpi.command(folder.path(), 4, args), LIMIT).ok();
-    let result = done.json();
+    let args = "run delay:slow{rank}.toml(ram:4m) --size 4k --outstanding 4 --seconds 13 \
+                --ramp 0.2 --no-cold-reads --no-ceiling --json --json-lines lines --out of";
+    let result = run(&mut mpi.command(folder.path(), 4, args), LIMIT).ok().json();
     let even = check(&result, "M04");
     assert_eq!(even["verdict"], "warn", "{even}");
     let host = &result["hosts"][2];
     let said = format!("{} is 5", host["name"].as_str().unwrap());
     // The view names the host after ten seconds, while all run.
-    assert!(done.stderr.contains(&format!("\n      {said}")), "{}", done.stderr);
+    let lines = fs::read_to_string(folder.path().join("lines")).unwrap();
+    assert!(lines.contains(&format!("\"slower\":[\"{said}")), "{lines}");
     let evidence = even["evidence"].as_str().unwrap();
     assert!(evidence.starts_with(&said) && evidence.contains("slower than the others"), "{even}");
     let off = host["apart"]["off_percent"].as_f64().unwrap();
