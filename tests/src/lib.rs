@@ -42,7 +42,7 @@ pub use folder::Folder;
 pub use late_disk::LateDisk;
 pub use login::{Client, login, pdu};
 pub use loop_device::Loop;
-pub use mpi::{Mpi, rank_of};
+pub use mpi::{Mpi, rank_of, seconds_of_mishaps};
 pub use nbd::{Nbd, NbdCommand};
 pub use patience::Patience;
 pub use program::{Finished, Running, require, run};

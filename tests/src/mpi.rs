@@ -43,13 +43,21 @@ impl Mpi {
         Some(Mpi { launcher, program })
     }
 
+    /// Finds the launcher of MPICH, and the program that was built with it.
+    pub fn find_mpich() -> Option<Mpi> {
+        let launcher = require("mpirun.mpich")?;
+        let program = Mpi::program("drumfire-mpich")?;
+        Some(Mpi { launcher, program })
+    }
+
     /// A program with MPI beside this test: `cargo xtask test` builds it.
     pub fn program(name: &str) -> Option<PathBuf> {
         // target/debug/deps/this-test
         let test = std::env::current_exe().expect("a running program has a path");
         let beside = test.ancestors().nth(2).expect("cargo builds two folders deep").join(name);
         if !beside.is_file() {
-            skip(&format!("no {name}: apt-get install libopenmpi-dev, then cargo xtask test"));
+            let package = if name.ends_with("mpich") { "libmpich-dev" } else { "libopenmpi-dev" };
+            skip(&format!("no {name}: apt-get install {package}, then cargo xtask test"));
             return None;
         }
         Some(beside)
@@ -69,7 +77,16 @@ impl Mpi {
         command
     }
 
-    /// A launch of the program on this machine.
+    /// A launch of the program on this machine by MPICH, which has no flags in common with Open
+    /// MPI.
+    pub fn plain_command(&self, folder: &Path, ranks: u32, args: &str) -> Command {
+        let mut command = Command::new(&self.launcher);
+        command.arg("-n").arg(ranks.to_string()).arg(&self.program);
+        command.args(args.split_whitespace()).current_dir(folder);
+        command
+    }
+
+    /// A launch of the program on this machine by Open MPI.
     pub fn command(&self, folder: &Path, ranks: u32, args: &str) -> Command {
         self.launch(folder, ranks, &self.program, args)
     }
@@ -94,6 +111,19 @@ impl Mpi {
         command.args(args).current_dir(folder);
         command
     }
+}
+
+/// Seconds of a run at which something happens to a rank, from 1 to 8: one, or as many as
+/// `DRUMFIRE_MISHAPS` asks for.
+pub fn seconds_of_mishaps(seed: u64) -> Vec<u64> {
+    let count = std::env::var("DRUMFIRE_MISHAPS").ok().and_then(|text| text.parse().ok());
+    let mut state = seed;
+    let mut draw = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        1 + (state >> 33) % 8
+    };
+    (0..count.unwrap_or(1)).map(|_| draw()).collect()
 }
 
 /// Process of a rank in a working folder, by the environment that the launcher gave it.

@@ -19,6 +19,7 @@ use crate::ceiling::Length;
 use crate::exit::{Exit, UsageError};
 use crate::folder::{Folder, Place, Successor};
 use crate::hosts::{self, Order, Ranks};
+use crate::layout::Manner;
 use crate::news::News;
 use crate::part::Signed;
 use crate::run::Volumes;
@@ -42,6 +43,10 @@ pub struct Allowed {
     pub destroy: Vec<String>,
     /// Whether all writes are refused.
     pub only_looks: bool,
+    /// Handling of the files of the job, which other ranks lay out, too.
+    pub layout: Option<Manner>,
+    /// Whether only a sample of the written data is read back.
+    pub samples: bool,
 }
 
 /// Creator of the volumes of a job.
@@ -345,7 +350,7 @@ pub fn go_as(
         successor.take_place()?;
     }
     let right = right?;
-    crate::layout::unlink(job);
+    crate::layout::unlink(&hosts::files_here(job)?);
     if many && drive.json {
         show::print_steps(&results)?;
     }

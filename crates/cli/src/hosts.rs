@@ -6,6 +6,8 @@ mod lead;
 mod merged;
 mod onlooker;
 mod order;
+mod probe;
+mod read_back;
 mod roles;
 mod second;
 mod served;
@@ -138,6 +140,17 @@ pub fn here(volume: &str) -> Result<Vec<String>> {
     match ranks() {
         Some(ranks) => ranks.here(volume),
         None => Ok(vec![volume.to_owned()]),
+    }
+}
+
+/// A job with the files of this rank, as far as others have their own.
+pub fn files_here(job: &JobSpec) -> Result<JobSpec> {
+    match ranks() {
+        Some(ranks) => {
+            let names = ranks.names()?;
+            Ok(Order::new(job, &Allowed::default(), names).files_of(0))
+        }
+        None => Ok(job.clone()),
     }
 }
 

@@ -14,7 +14,8 @@ use block::print_size;
 use job::spec::{Content, Group, JobSpec, LaidOut};
 use load::{FirstContent, Stop};
 use os::{Entry, Folder, new_file, to_write};
-use rustix::fs::statvfs;
+use rustix::fs::{FlockOperation, flock, statvfs};
+use serde::{Deserialize, Serialize};
 use volume::{FileUri, Locks, OpenError, Purpose, Uri};
 
 use crate::exit::UsageError;
@@ -38,7 +39,8 @@ pub struct Making {
 }
 
 /// Handling of files that a job reads before it writes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Manner {
     /// Files must exist.
     Native,
@@ -146,6 +148,31 @@ fn is_missing(path: &Path) -> bool {
 
 fn is_shorter(path: &Path, bytes: u64) -> bool {
     fs::metadata(path).is_ok_and(|there| there.is_file() && there.len() < bytes)
+}
+
+/// Creates missing folders and files of a rank's job, one rank of a host after the other: ranks may
+/// share files. `None` if the user requested a stop.
+///
+/// # Errors
+///
+/// Those of [`has_room`], [`folders`] and [`make`].
+pub fn on_this_rank(
+    job: &JobSpec,
+    manner: Manner,
+    destroy: &[String],
+    stop: &Stop,
+) -> Result<Option<Vec<PathBuf>>> {
+    folders(job, manner)?;
+    let first = missing(job, manner).into_keys().next();
+    let folder = first.as_ref().and_then(|path| path.parent()).map(|folder| match folder {
+        none if none.as_os_str().is_empty() => Path::new("."),
+        folder => folder,
+    });
+    // The lock ends with the descriptor. A file system without locks has none.
+    let turn = folder.and_then(|folder| File::open(folder).ok());
+    let _ = turn.as_ref().map(|folder| flock(folder, FlockOperation::LockExclusive));
+    has_room(job, manner)?;
+    make(job, manner, destroy, stop)
 }
 
 /// Creates missing files of a job and returns their names: their content is disposable. `None` if

@@ -48,12 +48,18 @@ pub fn after(run: &Prepared, folder: &Path, asked: Asked, result: &mut RunResult
 /// Like [`main`], returning the findings of each volume.
 pub fn compared(run: &Prepared, folder: &Path, asked: Asked) -> Result<Vec<Recheck>> {
     let found = load::recheck(run, folder, asked)?;
-    for one in &found {
+    tell(&found);
+    Ok(found)
+}
+
+/// Prints the findings of each volume on stderr.
+pub fn tell(found: &[Recheck]) {
+    for one in found {
         let mut text = Text::new();
-        write(one, &mut text)?;
+        // Writing to a text does not fail.
+        let _ = write(one, &mut text);
         output::notes(&text);
     }
-    Ok(found)
 }
 
 fn write(found: &Recheck, out: &mut Text) -> fmt::Result {

@@ -29,7 +29,7 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
     }
     refuse_strangers(&run.destroy, job.steps.iter())?;
     let destroy = run.destroy.clone();
-    let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only };
+    let mut allowed = Allowed { cores, destroy, only_looks: run.verify_only, ..Allowed::default() };
     if !run.verify_only {
         let manner = layout::Manner::of(&run.volumes[0]);
         if manner == layout::Manner::Fio || !job.laid_out.is_empty() {
@@ -39,9 +39,12 @@ pub fn main(run: &Run, color: Color) -> Result<Exit> {
             }
             let stop = load::Stop::default();
             signal::stop_on_signal(&stop)?;
-            layout::has_room(&job, manner)?;
-            layout::folders(&job, manner)?;
-            let Some(made) = layout::make(&job, manner, &run.destroy, &stop)? else {
+            // Other ranks lay out their own files.
+            allowed.layout = Some(manner);
+            let here = hosts::files_here(&job)?;
+            layout::has_room(&here, manner)?;
+            layout::folders(&here, manner)?;
+            let Some(made) = layout::make(&here, manner, &run.destroy, &stop)? else {
                 return Ok(Exit::Interrupted);
             };
             let made = made.iter().filter(|_| layout::only_files(&job));

@@ -25,7 +25,7 @@ use crate::args::{Color, Drive, Race, Run, Spread};
 use crate::bench::{self, Allowed, Bench, CORES, Failed, Maker, ReadBack};
 use crate::exit::{self, Exit, UsageError};
 use crate::folder::{Folder, Place, Successor};
-use crate::{asked, folder, logs, output, race, run, show, signal, simulate, thresholds};
+use crate::{asked, folder, hosts, logs, output, race, run, show, signal, simulate, thresholds};
 
 /// `drumfire sweep`.
 #[derive(Flags, Clone, Debug)]
@@ -224,6 +224,11 @@ pub fn left(took: Nanos, done: usize, rest: usize) -> String {
 
 /// Bench for the runs of a sweep, if all its cells can be run.
 fn bench_of(sweep: &Sweep, allowed: Allowed) -> Result<Bench> {
+    if sweep.plan().repeat_as == RepeatAs::Process && hosts::ranks().is_some() {
+        let why = "--repeat-as process measures on this host alone, and a launcher started several \
+                   ranks: leave it out, or start the sweep without mpirun";
+        return Err(UsageError(why.to_owned()).into());
+    }
     let jobs: Vec<JobSpec> = sweep.jobs().collect();
     run::refuse_strangers(&allowed.destroy, jobs.iter().flat_map(|job| &job.steps))?;
     let mut bench = Bench::new(allowed, jobs.iter().flat_map(|job| &job.steps));
@@ -248,7 +253,9 @@ fn refuse_flags(run: &Run) -> Result<()> {
 
 /// Creates the sweep, its folder and its bench. A refused sweep leaves no files.
 fn begin(args: &Args, drive: &Drive) -> Result<Begun> {
-    let allowed = |cores| Allowed { cores, destroy: args.run.destroy.clone(), only_looks: false };
+    let destroy = args.run.destroy.clone();
+    let allowed =
+        |cores| Allowed { cores, destroy: destroy.clone(), samples: true, ..Allowed::default() };
     let plan = match &args.made {
         None => &args.plan,
         Some(Made::Race(race)) => &race.plan,

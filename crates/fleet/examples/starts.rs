@@ -97,7 +97,10 @@ fn start(lead: &Lead, now: &Now) -> Option<(u64, usize, usize, u64)> {
                 return Some((skew, held, outcomes.len(), widest));
             }
             Event::Lost { .. } | Event::Refused { .. } => return None,
-            Event::Gathered { .. } | Event::Second { .. } | Event::Draft { .. } => {}
+            Event::Gathered { .. }
+            | Event::Word { .. }
+            | Event::Second { .. }
+            | Event::Draft { .. } => {}
         }
     }
 }

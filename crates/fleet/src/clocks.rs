@@ -115,15 +115,15 @@ impl Relation {
         if drift.abs() > 0.5 { (0.0, between_ns / 1e9) } else { (drift, between_ns / 1e9) }
     }
 
-    /// Time by which the clock was set in between, in nanoseconds; 0 if drift explains the
-    /// difference.
+    /// Most by which the clock was set in between, in nanoseconds: it may have drifted back
+    /// meanwhile. 0 if drift explains the difference.
     fn jump_ns(&self) -> f64 {
         let Some(after) = self.after else { return 0.0 };
         let between_ns = after.at.since(self.before.at).0 as f64;
         let moved_ns = (after.ahead_ns() - self.before.ahead_ns()).abs();
         let slack_ns = (after.bound.0 + self.before.bound.0) as f64;
         let explained_ns = between_ns * DRIFT_MAX_PPM / 1e6 + slack_ns;
-        if moved_ns > explained_ns { moved_ns } else { 0.0 }
+        if moved_ns > explained_ns { moved_ns + explained_ns } else { 0.0 }
     }
 
     /// Bound of a conversion at an own instant: that of the looks, and what the clock may have
@@ -193,6 +193,19 @@ mod test {
             let bounded = relation.own(late);
             assert!(bounded.at.0.abs_diff(15 * S) <= bounded.bound.0, "{bounded:?}");
         }
+    }
+
+    /// A clock that is set forward and drifts back is set by more than both looks show.
+    #[test]
+    fn a_clock_that_was_set_may_have_drifted_back() {
+        let (set_ns, drifts_ns) = (470_000_000, -120_000);
+        let before = look(10 * S, 0);
+        let after = look(10 * S + S * 6 / 10, set_ns + drifts_ns);
+        let relation = Relation { before, after: Some(after) };
+        // Set at once after the first look.
+        let truth_ns = 10 * S + S / 1000;
+        let bounded = relation.own(Nanos(truth_ns.wrapping_add_signed(set_ns)));
+        assert!(bounded.at.0.abs_diff(truth_ns) <= bounded.bound.0, "{bounded:?}");
     }
 
     #[test]

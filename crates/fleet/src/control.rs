@@ -60,6 +60,7 @@ pub struct Follow {
 #[derive(Debug)]
 enum Word {
     Order { body: Vec<u8>, ramp: Nanos, serving: Vec<u32> },
+    Say { rank: u32, body: Vec<u8> },
     Ready,
     Done,
     Stop,
@@ -172,6 +173,11 @@ impl Lead {
         self.say(Word::Order { body, ramp, serving });
     }
 
+    /// Says something to a rank before the start.
+    pub fn say_to(&self, rank: u32, body: Vec<u8>) {
+        self.say(Word::Say { rank, body });
+    }
+
     /// Says that this rank's workers are ready.
     pub fn ready(&self) {
         self.say(Word::Ready);
@@ -276,6 +282,7 @@ fn leading(mut fleet: Box<dyn Fleet>, clock: &Turns, words: &Receiver<Word>, tel
                 Ok(Word::Order { body, ramp, serving }) => {
                     leader.order(now(), &body, ramp, &serving);
                 }
+                Ok(Word::Say { rank, body }) => leader.say(rank, body),
                 Ok(Word::Ready) => leader.ready(now()),
                 Ok(Word::Done) => leader.done(now()),
                 Ok(Word::Stop) => leader.stop(now()),

@@ -20,6 +20,13 @@ pub enum Heard {
         /// The work.
         body: Vec<u8>,
     },
+    /// Words of the leader before the start.
+    Word {
+        /// Round.
+        round: u32,
+        /// The words.
+        body: Vec<u8>,
+    },
     /// Begin at this instant of the own clock.
     Start {
         /// Round.
@@ -79,6 +86,9 @@ impl Follower {
             Some(Message::Order { round, body }) => {
                 self.events.push_back(Heard::Order { round, body });
             }
+            Some(Message::Word { round, body }) => {
+                self.events.push_back(Heard::Word { round, body });
+            }
             Some(Message::Start { round, at }) => {
                 self.events.push_back(Heard::Start { round, at });
             }
@@ -89,7 +99,7 @@ impl Follower {
         }
     }
 
-    /// Says something to the leader: ready, refused, a second, a draft or the part.
+    /// Says something to the leader: words, ready, refused, a second, a draft or the part.
     pub fn say(&mut self, message: Message) {
         if !self.is_over {
             self.out.push_back(message);

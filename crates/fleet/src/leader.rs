@@ -37,6 +37,13 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Words of a rank before the start.
+    Word {
+        /// The rank.
+        rank: u32,
+        /// The words.
+        body: Vec<u8>,
+    },
     /// All begin at one instant.
     Began(Began),
     /// Figures of a rank's past second.
@@ -188,6 +195,11 @@ impl Leader {
             Some(Message::Beat) => {}
             // Messages of an earlier round are late.
             Some(Message::Ready { round: of }) if of <= round => member.is_ready |= of == round,
+            Some(Message::Word { round: of, body }) if of <= round => {
+                if of == round && self.stage == Stage::Preparing {
+                    self.events.push_back(Event::Word { rank: from, body });
+                }
+            }
             Some(Message::Second { round: of, body }) if of <= round => {
                 if of == round {
                     self.events.push_back(Event::Second { rank: from, body });
@@ -234,6 +246,13 @@ impl Leader {
         let order = Message::Order { round: self.round, body: body.to_vec() };
         self.tell_all(&order);
         self.advance(now);
+    }
+
+    /// Says something to a rank before the start.
+    pub fn say(&mut self, rank: u32, body: Vec<u8>) {
+        if self.stage == Stage::Preparing {
+            self.out.push_back((rank, Message::Word { round: self.round, body }));
+        }
     }
 
     /// Says that the leader's own workers are ready.

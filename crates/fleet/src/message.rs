@@ -48,6 +48,13 @@ pub enum Message {
         /// The rank's clock.
         clock: Nanos,
     },
+    /// Both: words between order and start, of whoever runs the work.
+    Word {
+        /// Round.
+        round: u32,
+        /// The words.
+        body: Vec<u8>,
+    },
     /// Follower: can begin.
     Ready {
         /// Round.
@@ -100,6 +107,7 @@ const REFUSED: u8 = 10;
 const SECOND: u8 = 11;
 const DRAFT: u8 = 12;
 const PART: u8 = 13;
+const WORD: u8 = 14;
 
 impl Message {
     /// Returns the bytes of the message.
@@ -107,6 +115,7 @@ impl Message {
         let (tag, number, instants, body): (u8, Option<u32>, &[Nanos], &[u8]) = match self {
             Message::Ping { number } => (PING, Some(*number), &[], &[]),
             Message::Order { round, body } => (ORDER, Some(*round), &[], body),
+            Message::Word { round, body } => (WORD, Some(*round), &[], body),
             Message::Start { round, at } => (START, Some(*round), std::slice::from_ref(at), &[]),
             Message::Stop { round } => (STOP, Some(*round), &[], &[]),
             Message::Leave => (LEAVE, None, &[], &[]),
@@ -140,6 +149,7 @@ impl Message {
         let message = match *tag {
             PING => Message::Ping { number: number(from)? },
             ORDER => Message::Order { round: number(from)?, body: body(from)? },
+            WORD => Message::Word { round: number(from)?, body: body(from)? },
             START => Message::Start { round: number(from)?, at: instant(from)? },
             STOP => Message::Stop { round: number(from)? },
             LEAVE => Message::Leave,
@@ -193,6 +203,7 @@ mod test {
         vec![
             Message::Ping { number: 1 },
             Message::Order { round, body: body.clone() },
+            Message::Word { round, body: body.clone() },
             Message::Start { round, at: Nanos(5) },
             Message::Stop { round },
             Message::Leave,
@@ -219,7 +230,7 @@ mod test {
     fn other_bytes_are_no_message() {
         assert_eq!(Message::decode(&[]), None);
         assert_eq!(Message::decode(&[0]), None);
-        assert_eq!(Message::decode(&[14, 0, 0, 0, 0]), None);
+        assert_eq!(Message::decode(&[15, 0, 0, 0, 0]), None);
         for message in all() {
             let bytes = message.encode();
             for cut in 0..bytes.len() {

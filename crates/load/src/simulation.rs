@@ -232,6 +232,7 @@ impl Run<'_> {
                 buckets: None,
                 counts: self.collected.counts().clone(),
                 targets: self.collected.target_rates(),
+                slower: Vec::new(),
                 workers: self.collected.worker_seconds(),
                 cpu: LiveCpu::default(),
                 errors: self.errors,

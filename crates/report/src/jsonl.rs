@@ -106,6 +106,7 @@ fn second(snapshot: &Snapshot) -> Value {
         "reconnects": snapshot.reconnects,
         "latency_ns": snapshot.latency_ns,
         "targets": targets,
+        "slower": snapshot.slower,
         "cpu": {
             "initiator_cores": snapshot.cpu.initiator_cores,
             "target_cores": snapshot.cpu.target_cores,

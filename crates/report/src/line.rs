@@ -13,12 +13,14 @@ use crate::job;
 pub struct Lines<W> {
     out: W,
     cores: u32,
+    /// Slower hosts that were named last.
+    slower: Vec<String>,
 }
 
 impl<W: Write> Lines<W> {
     /// Writes to `out`.
     pub fn new(out: W) -> Lines<W> {
-        Lines { out, cores: 0 }
+        Lines { out, cores: 0, slower: Vec::new() }
     }
 
     fn write(&mut self, line: &str) {
@@ -35,6 +37,10 @@ impl<W: Write> Live for Lines<W> {
 
     fn update(&mut self, snapshot: &Snapshot) -> Action {
         self.write(&line(snapshot, self.cores));
+        if self.slower != snapshot.slower {
+            snapshot.slower.iter().for_each(|words| self.write(&format!("      {words}")));
+            self.slower.clone_from(&snapshot.slower);
+        }
         Action::Continue
     }
 }
@@ -115,7 +121,11 @@ mod test {
         lines.update(&again);
         let (oldest_ns, t_s) = (Some(3_210_000_000), 4.0);
         lines.update(&Snapshot { t_s, oldest_ns, phase: Phase::Run, ..Snapshot::default() });
+        let slower = vec!["b is 50 % slower than the others: no reason is known".to_owned()];
         let oldest_ns = Some(999_999_999);
+        let second = Snapshot { t_s: 5.0, phase: Phase::Run, slower, ..Snapshot::default() };
+        lines.update(&second);
+        lines.update(&second);
         lines.update(&Snapshot { t_s, oldest_ns, phase: Phase::Drain, ..Snapshot::default() });
         lines.end();
         assert_eq!(String::from_utf8(out).unwrap(), GOLDEN);
@@ -128,6 +138,9 @@ race: 512 B · 100 % read · random · iSCSI on loopback · RAM · measured · 1
   2s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  3 connections lost so far
   2s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  2 reconnects, 1 connection lost so far
   4s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  one waits for 3.21 s
+  5s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a
+      b is 50 % slower than the others: no reason is known
+  5s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a
   4s  0.00 IOPS  0.00 B/s  p50 n/a p99 n/a  (drain)
 ";
 }

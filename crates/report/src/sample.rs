@@ -264,6 +264,7 @@ pub fn snapshot() -> Snapshot {
         reconnects: 0,
         outstanding: 1599.25,
         oldest_ns: None,
+        slower: Vec::new(),
         history: vec![1_000_000.0, 2_500_000.0, 3_412_345.6],
     }
 }

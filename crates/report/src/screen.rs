@@ -195,7 +195,12 @@ fn draw_targets(canvas: &mut Canvas, area: Area, scene: &Scene) {
     let targets = &scene.snapshot.targets;
     let (label, body) = area.split_rows(1);
     let what = if scene.about.job.targets > 0 { "target" } else { "volume" };
-    canvas.line(label, &figure::plural(targets.len() as u64, what), scene.label());
+    let plain = figure::plural(targets.len() as u64, what);
+    let (words, style) = match scene.snapshot.slower.first() {
+        Some(words) => (words, scene.color(Color::Yellow)),
+        None => (&plain, scene.label()),
+    };
+    canvas.line(label, words, style);
     let rows = usize::from(body.height);
     let columns = usize::from((body.width / CELL_WIDTH).max(1));
     let room = rows * columns;

@@ -215,6 +215,7 @@ fn second(of: &Snapshot) -> Value {
         "bytes_per_second": finite(of.bytes_per_second),
         "latency_ns": latency(&of.latency_ns),
         "targets": targets.collect::<Vec<Value>>(),
+        "slower": of.slower,
         "workers": workers.collect::<Vec<Value>>(),
         "errors": of.errors,
         "connections_lost": of.connections_lost,

@@ -5,6 +5,7 @@
 
 mod counts;
 mod hosts;
+mod outliers;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,7 @@ use crate::run::{Job, Origin, RunResult};
 
 pub use self::counts::{Counts, DirectionCounts};
 pub use self::hosts::HostSecond;
+pub use self::outliers::Outliers;
 pub use block::{EDGES, EDGES_NS};
 
 /// Length of the history that a view shows, in seconds.
@@ -159,6 +161,8 @@ pub struct Snapshot {
     pub counts: Counts,
     /// Rate of each target, or of each volume of local storage.
     pub targets: Vec<TargetRate>,
+    /// Hosts that are slower than the others by more than noise, each with the likely reason.
+    pub slower: Vec<String>,
     /// Second of each worker; empty unless [`Live::wants_workers`].
     pub workers: Vec<WorkerSecond>,
     /// CPU time.

@@ -6,7 +6,7 @@
 //! contradictory figures in them are rejected.
 
 mod agree;
-mod apart;
+pub(crate) mod apart;
 mod costs;
 mod judged;
 mod seconds;

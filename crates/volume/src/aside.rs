@@ -1,4 +1,4 @@
-//! A lane in addition to those of a job, for reads of a volume outside the measured window.
+//! A lane in addition to those of a job, for I/Os outside the measured window.
 
 use std::collections::VecDeque;
 use std::io;
@@ -53,6 +53,34 @@ impl Aside {
         let tag = Tag(self.asked);
         self.ios.push_back(Io { tag, op: Op::Read, fua: false, len, offset, buf });
         self.asked += 1;
+    }
+
+    /// Queues a write.
+    ///
+    /// # Errors
+    ///
+    /// There is no memory for the data.
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let Some(mut buf) = self.core.pool().take_beyond(data.len()) else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        buf[..data.len()].copy_from_slice(data);
+        let (len, tag) = (data.len() as u32, Tag(self.asked));
+        self.ios.push_back(Io { tag, op: Op::Write, fua: false, len, offset, buf: Some(buf) });
+        self.asked += 1;
+        Ok(())
+    }
+
+    /// Queues a flush.
+    pub(crate) fn flush(&mut self) {
+        let (tag, op) = (Tag(self.asked), Op::Flush);
+        self.ios.push_back(Io { tag, op, fua: false, len: 0, offset: 0, buf: None });
+        self.asked += 1;
+    }
+
+    /// Whether the lane writes only in the order of its zones.
+    pub(crate) fn is_zoned(&self) -> bool {
+        self.lane.zones().is_some()
     }
 
     /// Waits for outstanding reads, passes the data of each to the caller, and returns the number

@@ -17,6 +17,7 @@ mod hold;
 mod lifetime;
 mod losses;
 mod many;
+pub mod mark;
 mod mirror;
 mod null;
 mod ram;

@@ -183,7 +183,7 @@ fn side(line: &str) -> Result<Side> {
             Command::Run(run) => {
                 let asked::Asked { job, cores } = asked::of(&run)?;
                 run::refuse_strangers(&run.destroy, job.steps.iter())?;
-                let allowed = Allowed { cores, destroy: run.destroy, only_looks: false };
+                let allowed = Allowed { cores, destroy: run.destroy, ..Allowed::default() };
                 (job, run.drive, allowed)
             }
             Command::Race(race) => (race::job(&race)?, race.drive, nothing),

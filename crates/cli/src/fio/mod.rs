@@ -27,7 +27,7 @@ use crate::bench::{self, Allowed, Bench};
 use crate::exit::{Exit, UsageError, of_file};
 use crate::folder::Place;
 use crate::layout::Manner;
-use crate::{asked, folder, foreign, help, layout, logs, output, recheck, signal};
+use crate::{asked, folder, foreign, help, hosts, layout, logs, output, recheck, signal};
 
 /// `drumfire fio`.
 #[derive(Flags, Debug)]
@@ -213,10 +213,13 @@ fn read(line: &Line, texts: &[(String, String)]) -> Result<(JobSpec, Vec<usize>)
 fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Exit> {
     // fio overwrites files without confirmation. Devices must be named.
     let destroy: Vec<String> = line.destroy.iter().cloned().chain([String::new()]).collect();
-    let mut allowed = Allowed { cores, destroy, only_looks: false };
+    let layout = Some(Manner::FioAnew);
+    let mut allowed = Allowed { cores, destroy, layout, ..Allowed::default() };
+    // Other ranks lay out their own files.
+    let here = &hosts::files_here(job)?;
     let stop = Stop::default();
     signal::stop_on_signal(&stop)?;
-    let missing = layout::missing(job, Manner::FioAnew);
+    let missing = layout::missing(here, Manner::FioAnew);
     if let Some(path) = missing.keys().next().filter(|_| line.read_only) {
         let name = path.display();
         output::note(format_args!(
@@ -225,9 +228,9 @@ fn run(job: &JobSpec, cores: Vec<usize>, line: &Line, color: Color) -> Result<Ex
         ));
         return Ok(Exit::Jobs(1));
     }
-    layout::has_room(job, Manner::FioAnew)?;
-    layout::folders(job, Manner::FioAnew)?;
-    let Some(made) = layout::make(job, Manner::FioAnew, &allowed.destroy, &stop)? else {
+    layout::has_room(here, Manner::FioAnew)?;
+    layout::folders(here, Manner::FioAnew)?;
+    let Some(made) = layout::make(here, Manner::FioAnew, &allowed.destroy, &stop)? else {
         return Ok(Exit::Interrupted);
     };
     allowed.destroy.extend(made.iter().map(|path| path.display().to_string()));
@@ -333,7 +336,7 @@ fn results(
         }
         execute(job, &job.steps[index], ("postrun", &bench.stop))?;
     }
-    layout::unlink(job);
+    layout::unlink(&hosts::files_here(job)?);
     let interrupted = bench.stop.asked() > 0;
     let exits = results.iter().map(|result| Exit::of_result(result, interrupted, false));
     let exit = exits.reduce(Exit::worse).unwrap_or(Exit::Interrupted);
@@ -357,6 +360,7 @@ fn execute(job: &JobSpec, step: &Step, (when, stop): (&str, &Stop)) -> Result<()
         output::note(format_args!("drumfire: {}: running {option}: {command}", group.name));
         let mut command_of = Program::new("/bin/sh");
         // A separate process group, so that the command's children end with it.
+        fleet::forget_launcher(&mut command_of);
         command_of.arg("-c").arg(command).stdin(Stdio::null()).stdout(file).process_group(0);
         let child = command_of.spawn()?;
         let Some(status) = ended(child, stop)? else { return Ok(()) };

@@ -1,22 +1,28 @@
 //! A rank that does what rank 0 hands out.
 
+use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use block::Nanos;
 use fleet::{Follow, Heard, Message};
-use load::{Gate, Stop};
-use os::Clock;
+use job::spec::JobSpec;
+use load::{Gate, Prepared, Stop};
+use os::{Clock, sample};
 use stats::live::{Action, HostSecond, Live, Snapshot};
 use stats::{RunResult, ServerResult};
 
 use super::order::{Handed, Order};
+use super::probe::{self, Ask, Rank};
+use super::read_back::ReadBack;
 use super::second::{self, Drafts};
 use super::serving::Held;
 use crate::bench::{Allowed, Bench};
 use crate::exit::Exit;
 use crate::folder::{self, Folder};
+use crate::layout::{self, Manner};
 use crate::{exit, output, signal};
 
 /// Interval at which a rank that serves looks for the end, and that of its figures.
@@ -28,12 +34,16 @@ const SECOND: Nanos = Nanos::from_secs(1);
 struct Way {
     follow: Mutex<Follow>,
     said: Mutex<Said>,
+    /// Jobs whose files are removed once the work is over, if they ask for it.
+    done: Mutex<Vec<JobSpec>>,
 }
 
 #[derive(Debug, Default)]
 struct Said {
     round: u32,
     start: Option<Nanos>,
+    /// Words of rank 0 before the start.
+    words: VecDeque<Vec<u8>>,
     /// The work is over, and why if rank 0 is gone.
     end: Option<Option<String>>,
 }
@@ -42,7 +52,8 @@ struct Said {
 pub(super) fn main(follow: Follow) -> Exit {
     let rank = follow.rank();
     let mut held = None;
-    let way = Arc::new(Way { follow: Mutex::new(follow), said: Mutex::default() });
+    let (follow, done) = (Mutex::new(follow), Mutex::default());
+    let way = Arc::new(Way { follow, said: Mutex::default(), done });
     let end = loop {
         if let Some(end) = way.said().end.clone() {
             break end;
@@ -60,6 +71,8 @@ pub(super) fn main(follow: Follow) -> Exit {
             None => {}
         }
     };
+    let done = std::mem::take(&mut *way.done.lock().unwrap_or_else(PoisonError::into_inner));
+    done.iter().for_each(layout::unlink);
     let exit = match end {
         None => Exit::Good,
         Some(_) => Exit::Partial,
@@ -136,17 +149,29 @@ fn drive(way: &Arc<Way>, rank: u32, round: u32, order: &Order) -> Result<()> {
         way.say(Message::Part { round, window: (Nanos(0), Nanos(0)), body: Vec::new() });
         return Ok(());
     }
-    let allowed = Allowed { destroy: order.destroy_of(rank)?, ..Allowed::default() };
+    let mut allowed = Allowed { destroy: order.destroy_of(rank)?, ..Allowed::default() };
+    if let Some(manner) = order.layout {
+        let there = order.files_of(rank);
+        way.done.lock().unwrap_or_else(PoisonError::into_inner).push(there.clone());
+        let Some(made) = laid_out(way, &there, manner, &allowed.destroy)? else { return Ok(()) };
+        let made = made.iter().filter(|_| layout::only_files(&job));
+        allowed.destroy.extend(made.map(|path| path.display().to_string()));
+    }
     let mut bench = Bench::new(allowed, job.steps.iter());
     bench.cold_reads = order.cold_reads;
     bench.check(&job)?;
     signal::stop_on_signal(&bench.stop)?;
     let _measuring = signal::Measuring::begin();
     bench.gate = Some(Arc::new(AtTheStart(Arc::clone(way))));
-    let ready = bench.prepare_here(&job, step)?;
+    let mut ready = bench.prepare_here(&job, step)?;
+    let read_back = ReadBack::of(&mut ready.run, order.samples)?;
+    probed(way, round, &ready.run, &bench.stop);
     let mut live = Told { way, round, stop: bench.stop.clone(), drafts: Drafts::default() };
     let mut result = ready.run(&mut live)?;
     result.tool = crate::show::tool();
+    if bench.stop.asked() == 0 {
+        read_back.iter().for_each(|of| of.judge(&mut result));
+    }
     let window = result.part.as_ref().and_then(|part| part.window);
     let end = way.said().end.clone();
     match (window, end) {
@@ -160,6 +185,44 @@ fn drive(way: &Arc<Way>, rank: u32, round: u32, order: &Order) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Lays out the files of this rank. `None` if rank 0 ends the round.
+fn laid_out(
+    way: &Way,
+    job: &JobSpec,
+    manner: Manner,
+    destroy: &[String],
+) -> Result<Option<Vec<PathBuf>>> {
+    let stop = Stop::default();
+    std::thread::scope(|scope| {
+        let making = scope.spawn(|| layout::on_this_rank(job, manner, destroy, &stop));
+        while !making.is_finished() {
+            way.look(&stop);
+            std::thread::sleep(LOOK);
+        }
+        making.join().unwrap_or_else(|_| bail!("files could not be laid out"))
+    })
+}
+
+/// Does what rank 0 asks to find out which volumes all ranks share.
+fn probed(way: &Way, round: u32, run: &Prepared, stop: &Stop) {
+    let mut rank = Rank::of(run);
+    let say = |said: &probe::Said| {
+        let body = serde_json::to_vec(said).unwrap_or_default();
+        way.say(Message::Word { round, body });
+    };
+    say(&rank.volumes());
+    while stop.asked() == 0 && way.said().end.is_none() {
+        way.look(stop);
+        let word = way.said().words.pop_front();
+        let ask = word.map(|body| serde_json::from_slice::<Ask>(&body));
+        match ask {
+            None => std::thread::sleep(LOOK),
+            Some(Ok(Ask::Begin) | Err(_)) => return,
+            Some(Ok(ask)) => say(&rank.answer(&ask)),
+        }
+    }
 }
 
 /// Keeps the part of a rank whose leader is gone.
@@ -196,9 +259,11 @@ impl Way {
         let mut said = self.said();
         match heard {
             Heard::Start { round, at } if round == said.round => said.start = Some(at),
+            Heard::Word { round, body } if round == said.round => said.words.push_back(body),
             Heard::Stop { round } if round == said.round => stop.iter().for_each(|stop| stop.ask()),
             // An order while one is being done comes from no leader that waits for parts.
-            Heard::Start { .. } | Heard::Stop { .. } | Heard::Order { .. } => {}
+            Heard::Start { .. } | Heard::Word { .. } | Heard::Stop { .. } | Heard::Order { .. } => {
+            }
             Heard::Leave => {
                 said.end = Some(None);
                 stop.iter().for_each(|stop| stop.ask());
@@ -258,7 +323,7 @@ impl Live for Told<'_> {
     }
 
     fn wants_result(&mut self) -> bool {
-        self.drafts.are_due(Clock::get().now())
+        self.drafts.are_due(Clock::get().now(), used())
     }
 
     fn poll(&mut self) -> Action {
@@ -279,6 +344,11 @@ impl Live for Told<'_> {
             let body = second::part(&so_far);
             self.way.say(Message::Draft { round: self.round, window, body });
         }
-        self.drafts.sent(Clock::get().now());
+        self.drafts.sent(Clock::get().now(), used());
     }
+}
+
+/// CPU time of this thread.
+fn used() -> Nanos {
+    sample::thread_cpu(sample::thread_id()).unwrap_or_default()
 }

@@ -9,11 +9,12 @@ use fleet::{Began, Event, Fate, Outcome};
 use load::{Engine, Gate, Prepared, RunError, Runner, Stop};
 use os::Clock;
 use serde_json::Value;
-use stats::RunResult;
-use stats::live::{Action, HostSecond, Live, Snapshot};
+use stats::live::{Action, HostSecond, Live, Outliers, Snapshot};
+use stats::{Check, RunResult};
 
 use super::merged::NAMED;
 use super::order::{Handed, Order};
+use super::probe::Rank;
 use super::{Ranks, second};
 use crate::output;
 
@@ -37,10 +38,12 @@ pub struct Together {
 /// News of a round for rank 0.
 #[derive(Debug)]
 pub(super) struct Round {
-    ranks: Arc<Ranks>,
+    pub(super) ranks: Arc<Ranks>,
     pub(super) names: Vec<String>,
     /// Ranks that serve.
     pub(super) serving: Vec<u32>,
+    /// All ranks that drive have the same work.
+    are_alike: bool,
     /// The whole job, which the result repeats.
     pub(super) document: Value,
     pub(super) base_seed: u64,
@@ -59,13 +62,20 @@ pub(super) struct State {
     /// Why the round cannot be.
     pub(super) refused: Option<String>,
     seconds: BTreeMap<u32, HostSecond>,
+    outliers: Outliers,
     /// CPU cores that each server used in its past second.
     target_cores: BTreeMap<u32, f64>,
+    /// Words of other ranks before the start.
+    words: Vec<(u32, Vec<u8>)>,
+    /// Verdict on the volumes that ranks share.
+    pub(super) one_volume: Option<Check>,
     /// The part of each other rank so far.
     pub(super) drafts: BTreeMap<u32, Outcome>,
     over: Option<Vec<Outcome>>,
     /// Lost ranks, in words.
     lost: Vec<String>,
+    /// Number of lost ranks that the last draft of the result names.
+    lost_kept: usize,
     /// A lost rank served.
     has_lost_server: bool,
     hurries: bool,
@@ -85,6 +95,8 @@ impl Runner for Together {
         // The result repeats the whole job, not the part of rank 0.
         run.spec.document.clone_from(&round.document);
         round.begin(&self.order, Nanos((run.spec.ramp_seconds * 1e9) as u64));
+        let own = Rank::of(&run);
+        round.state().one_volume = round.probe(Some(own), &self.order.driving());
         let mut engine = Engine { stop: round.own_stop.clone(), ..self.engine.clone() };
         engine.gate = Some(Arc::new(AllReady(Arc::clone(&round))));
         engine.shared = Some(load::Shared::default());
@@ -103,6 +115,13 @@ impl Runner for Together {
     }
 }
 
+impl State {
+    /// Whether a rank was lost that no draft of the result names.
+    pub(super) fn has_news(&self) -> bool {
+        self.lost.len() > self.lost_kept
+    }
+}
+
 impl Round {
     /// A round of an order.
     pub(super) fn new(ranks: &Arc<Ranks>, order: &Order, stop: &Stop) -> Round {
@@ -110,6 +129,12 @@ impl Round {
             ranks: Arc::clone(ranks),
             names: order.names.clone(),
             serving: order.serving(),
+            are_alike: order
+                .job
+                .steps
+                .iter()
+                .flat_map(|of| &of.groups)
+                .all(|of| of.hosts.is_empty()),
             document: serde_json::to_value(&order.job).unwrap_or_default(),
             base_seed: order.job.seed,
             stop: stop.clone(),
@@ -130,9 +155,14 @@ impl Round {
 
     /// The past second of all: of this rank, if it is `driving`, and of the others.
     pub(super) fn second(&self, own: &Snapshot, driving: bool) -> Snapshot {
-        let state = self.state();
+        let mut state = self.state();
+        if driving && self.are_alike {
+            state.outliers.add_own(self.name(0), own);
+        }
+        let slower = state.outliers.words().to_vec();
         let others = state.seconds.iter().map(|(rank, second)| (self.name(*rank), second));
         let mut all = own.with_hosts(self.name(0), others);
+        all.slower = slower;
         if !state.target_cores.is_empty() {
             all.cpu.target_cores = Some(state.target_cores.values().sum());
         }
@@ -145,6 +175,24 @@ impl Round {
 
     pub(super) fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Words of other ranks that came since the last call.
+    pub(super) fn words(&self) -> Vec<(u32, Vec<u8>)> {
+        std::mem::take(&mut self.state().words)
+    }
+
+    /// Whether the round ends before its start: it is refused, or the user asked for an end.
+    pub(super) fn is_ended(&self) -> bool {
+        self.stop.asked() > 0 || self.state().refused.is_some() || self.ranks.lead().is_stuck()
+    }
+
+    /// Ends the round before its start.
+    pub(super) fn refuse<T>(&self, rank: u32, why: &str) -> Option<T> {
+        let words = format!("{} (rank {rank}): {why}", self.name(rank));
+        self.state().refused.get_or_insert(words);
+        self.stop.ask();
+        None
     }
 
     /// Takes what came, and passes a request to end on.
@@ -177,14 +225,18 @@ impl Round {
         }
         state.hurries = true;
         drop(state);
-        self.own_stop.ask();
-        self.ranks.lead().hurry();
+        // Once ends the work, and twice the wait for its I/Os.
+        for _ in 0..2 {
+            self.own_stop.ask();
+            self.ranks.lead().hurry();
+        }
     }
 
     fn take(&self, event: Event) {
         let mut state = self.state();
         match event {
             Event::Began(began) => state.began = Some(began),
+            Event::Word { rank, body } => state.words.push((rank, body)),
             Event::Refused { rank, why } => {
                 let name = self.name(rank);
                 state.refused.get_or_insert(format!("{name} (rank {rank}): {why}"));
@@ -196,7 +248,12 @@ impl Round {
                     let cores = second.target_cores.map(|cores| (rank, cores));
                     state.target_cores.extend(cores);
                 }
-                Some(second) => drop(state.seconds.insert(rank, second)),
+                Some(second) => {
+                    if self.are_alike {
+                        state.outliers.add(self.name(rank), &second);
+                    }
+                    state.seconds.insert(rank, second);
+                }
                 None => {}
             },
             Event::Draft { rank, window, body } => {
@@ -207,6 +264,7 @@ impl Round {
                 state.seconds.remove(&rank);
                 state.target_cores.remove(&rank);
                 let name = self.name(rank);
+                state.outliers.forget(name);
                 let serves = self.serving.contains(&rank);
                 let role = if serves { ", which serves," } else { "" };
                 output::note(format_args!(
@@ -234,6 +292,18 @@ impl Round {
             Outcome { rank, fate, window, relation: None }
         };
         others.map(lost).collect()
+    }
+
+    /// The parts of all ranks so far as one result, which names lost ranks.
+    pub(super) fn draft(&self, own: Option<RunResult>, cut: Option<String>) -> Option<RunResult> {
+        let mut state = self.state();
+        let (drafts, began) = (state.drafts.values().cloned().collect(), state.began);
+        state.lost_kept = state.lost.len();
+        let cut: Vec<String> = state.lost.iter().take(NAMED).cloned().chain(cut).collect();
+        drop(state);
+        let mut all = self.merged(self.base_seed, own, began, drafts).ok()?;
+        all.partial = (!cut.is_empty()).then(|| cut.join("; "));
+        Some(all)
     }
 
     fn name(&self, rank: u32) -> &str {
@@ -310,6 +380,11 @@ impl Live for AllSeconds<'_> {
         false
     }
 
+    fn wants_result(&mut self) -> bool {
+        let is_due = self.inner.wants_result();
+        is_due || self.round.state().has_news()
+    }
+
     fn poll(&mut self) -> Action {
         self.round.look();
         self.inner.poll()
@@ -323,15 +398,8 @@ impl Live for AllSeconds<'_> {
 
     /// Keeps the drafts of all ranks as one: a launcher may kill rank 0 as well.
     fn keep(&mut self, so_far: RunResult) {
-        let state = self.round.state();
-        let (drafts, began) = (state.drafts.values().cloned().collect(), state.began);
-        // The draft names lost ranks at once.
-        let lost = state.lost.iter().take(NAMED).cloned();
-        let cut: Vec<String> = lost.chain(so_far.partial.clone()).collect();
-        let cut = (!cut.is_empty()).then(|| cut.join("; "));
-        drop(state);
-        if let Ok(mut all) = self.round.merged(self.round.base_seed, Some(so_far), began, drafts) {
-            all.partial = cut;
+        let cut = so_far.partial.clone();
+        if let Some(all) = self.round.draft(Some(so_far), cut) {
             self.inner.keep(all);
         }
     }

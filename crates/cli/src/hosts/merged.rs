@@ -65,6 +65,9 @@ impl Round {
             result.partial = Some(words);
         }
         served_by(&mut result, servers);
+        if let Some(check) = self.state().one_volume.clone() {
+            result.set_check(check);
+        }
         Ok(result)
     }
 }

@@ -81,6 +81,7 @@ impl Runner for Onlooker {
     fn run(&mut self, run: Prepared, live: &mut dyn Live) -> Result<RunResult, RunError> {
         let round = Round::new(&self.ranks, &self.order, &self.stop);
         round.begin(&self.order, Nanos((run.spec.ramp_seconds * 1e9) as u64));
+        round.state().one_volume = round.probe(None, &self.order.driving());
         self.ranks.lead().ready();
         live.start(&About { job: run.spec.job.clone(), ..About::default() });
         let begun = self.await_start(&round, live);
@@ -114,15 +115,12 @@ impl Seconds<'_> {
         if self.inner.update(&snapshot) == Action::Stop {
             self.round.stop.ask();
         }
-        if !self.inner.wants_result() {
+        let is_due = self.inner.wants_result();
+        if !is_due && !self.round.state().has_news() {
             return;
         }
-        let state = self.round.state();
-        let (drafts, began) = (state.drafts.values().cloned().collect(), state.began);
-        drop(state);
-        if let Ok(mut all) = self.round.merged(self.round.base_seed, None, began, drafts) {
-            let cut = "cut off: the process ended without a result";
-            all.partial.get_or_insert_with(|| cut.to_owned());
+        let cut = "cut off: the process ended without a result".to_owned();
+        if let Some(all) = self.round.draft(None, Some(cut)) {
             self.inner.keep(all);
         }
     }

@@ -4,12 +4,13 @@ use std::borrow::Cow;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use job::spec::{Group, JobSpec, Serving};
+use job::spec::{Group, JobSpec, LaidOut, Serving};
 use serde::{Deserialize, Serialize};
 
 use super::served::{self, Served, Share, WHOLE};
 use crate::bench::Allowed;
 use crate::exit::UsageError;
+use crate::layout::Manner;
 use crate::part;
 
 /// Words of a volume's name that each rank replaces.
@@ -45,6 +46,12 @@ pub struct Order {
     pub names: Vec<String>,
     /// Volumes that hold data and may be overwritten.
     pub destroy: Vec<String>,
+    /// Handling of files that ranks lay out; `None` if they must exist.
+    #[serde(default)]
+    pub layout: Option<Manner>,
+    /// Only a sample of the written data is read back.
+    #[serde(default)]
+    pub samples: bool,
     /// Random offsets are read before and after the run (H25).
     pub cold_reads: bool,
     /// Volumes of ranks that serve.
@@ -91,6 +98,8 @@ impl Order {
             job: job.clone(),
             names: names.to_vec(),
             destroy: allowed.destroy.clone(),
+            layout: allowed.layout,
+            samples: allowed.samples,
             cold_reads: false,
             served: Vec::new(),
         }
@@ -101,6 +110,13 @@ impl Order {
         let groups = || self.job.steps.iter().flat_map(|step| &step.groups);
         let drives = |rank: u32| groups().any(|group| self.has(group, rank));
         self.served.iter().map(|of| of.rank).filter(|rank| !drives(*rank)).collect()
+    }
+
+    /// Ranks that drive, but for rank 0.
+    pub fn driving(&self) -> Vec<u32> {
+        let groups = || self.job.steps.iter().flat_map(|step| &step.groups);
+        let drives = |rank: &u32| groups().any(|group| self.has(group, *rank));
+        (1..self.names.len() as u32).filter(drives).collect()
     }
 
     /// Whether a rank has a group: those that serve have one only if it names them.
@@ -141,6 +157,30 @@ impl Order {
             served = served::reached(&served)?;
         }
         Ok(self.part(rank, &served)?)
+    }
+
+    /// The job with the files of a rank, by their names there; volumes that others serve stay.
+    pub fn files_of(&self, rank: u32) -> JobSpec {
+        let name = &self.names[rank as usize];
+        let mut job = self.job.clone();
+        let is_shared =
+            job.steps.iter().flat_map(|step| &step.groups).all(|of| of.hosts.is_empty());
+        for step in &mut job.steps {
+            step.groups.retain(|group| self.has(group, rank));
+            for volume in step.groups.iter_mut().flat_map(|group| &mut group.volumes) {
+                *volume = named(volume, rank, name).into_owned();
+            }
+        }
+        for file in &mut job.laid_out {
+            file.path = named(&file.path, rank, name).into_owned();
+        }
+        let mut laid_out = std::mem::take(&mut job.laid_out);
+        let groups = || job.steps.iter().flat_map(|step| &step.groups);
+        let is_here = |file: &LaidOut| {
+            groups().flat_map(|group| &group.volumes).any(|volume| volume.contains(&file.path))
+        };
+        laid_out.retain(|file| is_shared || is_here(file));
+        JobSpec { laid_out, ..job }
     }
 
     /// The job of a rank that reaches served volumes as `served` says.
@@ -251,6 +291,22 @@ mod test {
         assert_eq!(volumes(&all, 2), ["file:/data/node2-2", "ram:1m", "ram:2m"]);
         let seeds: Vec<u64> = (0..3).map(|rank| all.part_of(rank).unwrap().seed).collect();
         assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}");
+    }
+
+    /// A rank lays out the files of its groups, by their names on its host.
+    #[test]
+    fn each_rank_has_its_files() {
+        let file = |path: &str| -> LaidOut {
+            serde_json::from_value(serde_json::json!({ "path": path, "size_bytes": 4096 })).unwrap()
+        };
+        let mut all = order(vec![group(&[], "file:/d/{host}-{rank}"), group(&["1"], "file:/e/x")]);
+        all.job.laid_out = vec![file("/d/{host}-{rank}"), file("/e/x")];
+        let paths = |rank: u32| -> Vec<String> {
+            all.files_of(rank).laid_out.iter().map(|file| file.path.clone()).collect()
+        };
+        assert_eq!(paths(0), ["/d/node1-0"]);
+        assert_eq!(paths(1), ["/d/node1-1", "/e/x"]);
+        assert_eq!(all.files_of(2).steps[0].groups[0].volumes, ["file:/d/node2-2"]);
     }
 
     #[test]

@@ -4,7 +4,8 @@ use block::Nanos;
 use stats::RunResult;
 use stats::live::HostSecond;
 
-/// Share of the time that drafts may take: 1/100 of a core.
+/// Share of the time that drafts may take: 1/100 of a core. CPU time counts, as a busy host makes
+/// each take longer.
 const SHARE: u64 = 100;
 
 /// Reads a second; `None` if no host can have sent it.
@@ -28,20 +29,21 @@ pub(super) fn part(result: &RunResult) -> Vec<u8> {
 /// When drafts are made: each second, unless they take long.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
+    /// CPU time of this thread when one was asked for.
     asked: Nanos,
     next: Nanos,
 }
 
 impl Drafts {
-    /// Whether a draft is due now.
-    pub fn are_due(&mut self, now: Nanos) -> bool {
-        self.asked = now;
+    /// Whether a draft is due now; `used` is the CPU time of this thread.
+    pub fn are_due(&mut self, now: Nanos, used: Nanos) -> bool {
+        self.asked = used;
         now >= self.next
     }
 
     /// Schedules the next draft after one was made and sent.
-    pub fn sent(&mut self, now: Nanos) {
-        self.next = now + Nanos(now.since(self.asked).0 * SHARE).min(Nanos::from_secs(60));
+    pub fn sent(&mut self, now: Nanos, used: Nanos) {
+        self.next = now + Nanos(used.since(self.asked).0 * SHARE).min(Nanos::from_secs(60));
     }
 }
 
@@ -63,14 +65,15 @@ mod test {
             let mut drafts = Drafts::default();
             let each = (1..=60).map(Nanos::from_secs);
             each.filter(|now| {
-                let due = drafts.are_due(*now);
+                let due = drafts.are_due(*now, Nanos(7));
                 if due {
-                    drafts.sent(*now + takes);
+                    // The thread waited for its core as long as it used it.
+                    drafts.sent(*now + takes + takes, Nanos(7) + takes);
                 }
                 due
             })
             .count()
         };
-        assert_eq!((made(Nanos::from_millis(9)), made(Nanos::from_millis(40))), (60, 12));
+        assert_eq!((made(Nanos::from_millis(9)), made(Nanos::from_millis(39))), (60, 15));
     }
 }

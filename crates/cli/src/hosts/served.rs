@@ -74,6 +74,17 @@ impl Whereabouts {
         }
     }
 
+    /// A key of data that all processes of this machine see; none if the machine is not known.
+    pub fn key(&self, data: &str) -> Option<String> {
+        (!self.machine.is_empty()).then(|| format!("{} {data}", self.machine))
+    }
+
+    /// A key of data at a loopback address.
+    pub fn key_of_loopback(&self, data: &str) -> Option<String> {
+        let known = !self.machine.is_empty() && !self.network.is_empty();
+        known.then(|| format!("{}/{} {data}", self.machine, self.network))
+    }
+
     /// Whether the process is on a machine.
     pub fn is_on(&self, machine: &str) -> bool {
         self.machine == machine

@@ -79,6 +79,8 @@ fn command(
     let ours = || std::env::current_exe().context("cannot find the drumfire binary");
     let program = program.map_or_else(ours, |program| Ok(program.to_owned()))?;
     let mut command = Command::new(program);
+    // The process is no rank, even if a launcher of MPI started this one.
+    fleet::forget_launcher(&mut command);
     command.arg("run").arg(folder.join("job.toml")).arg("--out").arg(folder);
     // The folder already has the job file.
     command.arg("--replace");

@@ -323,6 +323,7 @@ impl<'a> Run<'a> {
                 buckets: live.wants_buckets().then(|| Buckets::of(&latencies)),
                 counts: self.collected.counts().clone(),
                 targets: self.collected.target_rates(),
+                slower: Vec::new(),
                 workers: self.collected.worker_seconds(),
                 cpu,
                 errors: self.errors,

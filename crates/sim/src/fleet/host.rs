@@ -22,6 +22,11 @@ impl HostClock {
         HostClock { ahead_ns, drift: (rng.uniform() * 2.0 - 1.0) * 200e-6, set: None }
     }
 
+    /// Whether it is set by more than that.
+    pub fn is_set_beyond(&self, most: Nanos) -> bool {
+        self.set.is_some_and(|(_, by_ns)| by_ns.unsigned_abs() > most.0)
+    }
+
     /// The reading at a true time.
     pub fn read(&self, truth: Nanos) -> Nanos {
         let set_ns = self.set.filter(|(at, _)| truth >= *at).map_or(0, |(_, by)| by);
@@ -164,9 +169,20 @@ impl Host {
                     (self.released, self.began) = (true, at);
                     self.part(now, at);
                 }
-                _ => self.work = Work::Idle,
+                Work::Idle => {}
+                _ => {
+                    let why = "stopped before it began".to_owned();
+                    self.follower.say(Message::Refused { round, why });
+                    self.work = Work::Idle;
+                }
             },
-            Heard::Start { .. } | Heard::Stop { .. } => {}
+            // The leader knows the words of all: the work may begin.
+            Heard::Word { round, .. } if round == self.round => {
+                if self.work == Work::Open {
+                    self.follower.say(Message::Ready { round });
+                }
+            }
+            Heard::Start { .. } | Heard::Stop { .. } | Heard::Word { .. } => {}
             Heard::Leave => self.ended = Some((now, true)),
             Heard::LeaderLost { .. } => self.ended = Some((now, false)),
         }
@@ -180,7 +196,11 @@ impl Host {
                 self.work = Work::Idle;
             }
             Work::Opening(at) if now >= at => {
-                self.follower.say(Message::Ready { round });
+                let body = round.to_le_bytes().to_vec();
+                self.follower.say(match self.serves {
+                    true => Message::Ready { round },
+                    false => Message::Word { round, body },
+                });
                 self.work = Work::Open;
             }
             Work::Due(at) if now >= at => {

@@ -1,7 +1,7 @@
 //! Invariants of a fleet, whatever happens to it.
 
 use block::Nanos;
-use fleet::{Began, Fate, Outcome, SILENCE};
+use fleet::{Began, Fate, Outcome, Relation, SILENCE};
 
 use super::host::{Host, Work};
 use super::world::{FleetReport, Head};
@@ -132,9 +132,11 @@ impl Truth {
                 let held = draft.as_ref().map_or(0, |bytes| {
                     bytes.first_chunk().map_or(u32::MAX, |bytes| u32::from_le_bytes(*bytes))
                 });
-                // A rank that was killed, on a way that was never cut: all that it told is there.
+                // A rank that was killed, on a way that was never cut: all that it told is there,
+                // unless it was lost before, as it stood still.
                 let killed = self.killed[rank as usize - 1].is_some() && host.round == round;
-                let cut = host.cut_until > Nanos(0) || host.is_hostile || head.is_stopped;
+                let cut = host.cut_until.max(host.paused_until) > Nanos(0);
+                let cut = cut || host.is_hostile || head.is_stopped;
                 if killed && !cut && !self.unsettled[0] && held != host.told {
                     return Err(format!(
                         "rank {rank} told {} seconds before it was killed, and {held} are kept",
@@ -159,8 +161,14 @@ impl Truth {
         let error_ns = truth.0.abs_diff(from.at.0);
         // After a round that was stopped no clock is read: one that was set is not noticed.
         let unread = outcome.relation.is_none_or(|relation| relation.after.is_none());
-        match error_ns <= from.bound.0 + 2 || unread && host.clock.set.is_some() {
+        let is_set = host.clock.set.is_some();
+        let drift = outcome.relation.map_or(Nanos(0), |of| drift_of(&of));
+        match error_ns <= from.bound.0 + 2 {
             true => self.report.bounds_held += 1,
+            // Two looks do not tell a small step from drift.
+            false if is_set && (unread || !host.clock.is_set_beyond(drift)) => {
+                self.report.bounds_missed += 1;
+            }
             false => {
                 self.report.bounds_missed += 1;
                 return Err(format!(
@@ -193,4 +201,12 @@ impl Truth {
         }
         Ok(())
     }
+}
+
+/// Most by which clocks are apart after the time between two looks, if none is set: 1000 ppm, the
+/// drift of the simulated ones, and the bounds of both looks.
+fn drift_of(relation: &Relation) -> Nanos {
+    let Some(after) = relation.after else { return Nanos(0) };
+    let between = after.at.since(relation.before.at);
+    Nanos(between.0 / 1000 + between.0 / 2500 + after.bound.0 + relation.before.bound.0)
 }

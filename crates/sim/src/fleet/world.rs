@@ -60,6 +60,10 @@ pub(super) struct Head {
     pub clock: HostClock,
     pub round: u64,
     pub own: Work,
+    /// Ranks that said their words before the start.
+    words: Vec<u32>,
+    /// A rank that serves is lost.
+    hurries: bool,
     pub is_gone: bool,
     paused_until: Nanos,
     pub is_stopped: bool,
@@ -99,6 +103,8 @@ impl<'a> World<'a> {
             clock,
             round: 0,
             own: Work::Idle,
+            words: Vec::new(),
+            hurries: false,
             is_gone: false,
             paused_until: Nanos(0),
             is_stopped: false,
@@ -236,7 +242,8 @@ impl<'a> World<'a> {
             Mishap::Slow => host.is_slow = true,
             Mishap::Hostile => host.is_hostile = true,
             Mishap::Cut => {
-                host.cut_until = until;
+                // A way that is cut for good stays so.
+                host.cut_until = host.cut_until.max(until);
                 self.truth.unsettled(at + 1);
             }
             Mishap::Pause => {
@@ -249,7 +256,8 @@ impl<'a> World<'a> {
                     self.at(wake, What::WakeHost(at as u32 + 1));
                 }
             }
-            Mishap::SetClock => {
+            // No two looks find a clock that is set, and set back before the next look.
+            Mishap::SetClock if host.clock.set.is_none() => {
                 let by_ns = 1_000_000 + self.rng.below(1_000_000_000) as i64;
                 let sign = if self.rng.below(2) == 0 { 1 } else { -1 };
                 self.hosts[at].clock.set = Some((self.now, sign * by_ns));
@@ -390,8 +398,17 @@ impl<'a> World<'a> {
             Work::Running { next, .. } if now >= next => {
                 self.head.leader.done(reads);
                 self.head.own = Work::Idle;
+                self.hurry();
             }
             _ => {}
+        }
+    }
+
+    /// After the window nobody waits for the I/Os of a server that is lost.
+    fn hurry(&mut self) {
+        if self.head.hurries && self.head.own == Work::Idle {
+            self.head.hurries = false;
+            self.head.leader.hurry();
         }
     }
 
@@ -417,10 +434,10 @@ impl<'a> World<'a> {
             }
             Event::Lost { rank, .. } => {
                 self.truth.lost(rank, &self.hosts, &self.head, self.now)?;
-                if self.hosts[rank as usize - 1].serves {
-                    self.head.leader.hurry();
-                }
+                self.head.hurries |= self.hosts[rank as usize - 1].serves;
+                self.hurry();
             }
+            Event::Word { rank, body } => self.word(rank, &body)?,
             Event::Second { .. } | Event::Draft { .. } => {}
             Event::Over(outcomes) => {
                 self.truth.over(&outcomes, &self.head, &self.hosts)?;
@@ -433,11 +450,28 @@ impl<'a> World<'a> {
         Ok(())
     }
 
+    /// Answers the words of all ranks that drive, once they are there.
+    fn word(&mut self, rank: u32, body: &[u8]) -> Result<(), String> {
+        let round = (self.head.round as u32).to_le_bytes();
+        if body != round || self.head.words.contains(&rank) {
+            return Err(format!("rank {rank} said {body:?} in round {}", self.head.round));
+        }
+        self.head.words.push(rank);
+        let driving = self.hosts.iter().filter(|host| !host.serves).count();
+        if self.head.words.len() == driving {
+            let ranks = std::mem::take(&mut self.head.words);
+            ranks.into_iter().for_each(|rank| self.head.leader.say(rank, round.to_vec()));
+        }
+        Ok(())
+    }
+
     fn order(&mut self) {
         if self.head.is_stopped {
             return self.leave();
         }
         self.head.round += 1;
+        self.head.words.clear();
+        self.head.hurries = false;
         let reads = self.head.clock.read(self.now);
         let serving: Vec<u32> =
             (1..).zip(&self.hosts).filter(|(_, host)| host.serves).map(|(rank, _)| rank).collect();

@@ -17,7 +17,7 @@ const FALSE_ALARMS: f64 = 100.0;
 /// Fewest seconds that all hosts share.
 const SECONDS_MIN: usize = 5;
 /// Seconds that are looked at: the first ones.
-pub(super) const SECONDS_MAX: usize = 600;
+pub(crate) const SECONDS_MAX: usize = 600;
 /// Smallest difference that is named.
 const SHARE_MIN: f64 = 0.02;
 /// Hosts from which on their own spread is known: a difference that many hosts have is no outlier.
@@ -31,7 +31,7 @@ const MAD: f64 = 0.6745;
 
 /// A host that is apart from the others.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Apart {
+pub(crate) struct Apart {
     /// Number of the host.
     pub host: usize,
     /// Rate of the host over that of the others, less one.
@@ -153,7 +153,7 @@ fn why(host: &Host, others: &[&Host], off: f64) -> String {
 
 /// Finds the hosts that are apart, the furthest first. `rates` has the seconds of each, in the same
 /// order of time. `None` if there is too little to tell.
-pub(super) fn apart(rates: &[&[f32]]) -> Option<Vec<Apart>> {
+pub(crate) fn apart(rates: &[&[f32]]) -> Option<Vec<Apart>> {
     let seconds = rates.iter().map(|of| of.len()).min()?.min(SECONDS_MAX);
     if rates.len() < 2 || seconds < SECONDS_MIN {
         return None;
@@ -253,7 +253,8 @@ impl Mean {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// Median of values; 0 of none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
     if values.is_empty() {
         return 0.0;
     }
