@@ -35,7 +35,7 @@ const LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Bytes of the static program, at most.
 const STATIC_LIMIT: u64 = 15_000_000;
 
-/// How a program is linked.
+/// Linkage of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// With the libraries of the system.

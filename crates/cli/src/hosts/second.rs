@@ -25,7 +25,7 @@ pub(super) fn part(result: &RunResult) -> Vec<u8> {
     bytes
 }
 
-/// When drafts are made: each second, unless they take long.
+/// Times at which drafts are made: each second, unless they take long.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
     asked: Nanos,
