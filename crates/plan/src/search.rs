@@ -266,7 +266,7 @@ impl<'a> Kit<'a> {
             match limit {
                 "processor" | "fabric" => {
                     let reason =
-                        format!("the {limit} ends at {} IOPS", block::Rate(self.counted(&found)));
+                        format!("the {limit} allows at most {} IOPS", block::Rate(self.counted(&found)));
                     let relax = match limit {
                         "processor" => "a server of more or quicker cores, or quicker software",
                         _ => "a server of more bandwidth",

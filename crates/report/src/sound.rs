@@ -195,7 +195,7 @@ fn latency_doubt(latency: &Latency, buckets: &Buckets, needed: bool) -> Option<S
         let of_draft = waits && is.is_some_and(shortened) && says.is_some_and(shortened);
         if says != is && !of_draft {
             let word = |ns: Option<u64>| ns.map_or_else(|| figure::UNKNOWN.to_owned(), span);
-            return Some(format!("says {name} {}, its histogram {}", word(says), word(is)));
+            return Some(format!("says {name} {}, its histogram has {}", word(says), word(is)));
         }
     }
     let longest = if waits { max.min(last.to_ns) } else { max };
@@ -256,7 +256,7 @@ fn class(result: &RunResult) -> Option<String> {
     if let Some(listed) = all.find(|listed| times(listed.code) != 1) {
         let (code, times) = (listed.code, times(listed.code));
         return Some(format!(
-            "its checks have {code} {times} times, where every result has it once"
+            "check {code} appears {times} times, expected once"
         ));
     }
     let is = result.judged();

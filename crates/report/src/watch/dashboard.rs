@@ -88,7 +88,7 @@ fn placed(at: &Value, taken: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
     let cells = (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y)));
     match cells.filter(|cell| !taken.insert(*cell)).count() {
         0 => Ok(()),
-        _ => Err(format!("it covers another one: {at}")),
+        _ => Err(format!("the panel at {at} covers another panel")),
     }
 }
 
