@@ -68,7 +68,11 @@ pub const PAGES: &[Page] = &[
     },
     Page {
         command: "ctl",
-        examples: &[("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g")],
+        examples: &[
+            ("Volumes, with their I/Os", "drumfire ctl /run/drumfire.sock volumes"),
+            ("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g"),
+            ("No volume b any more", "drumfire ctl /run/drumfire.sock remove b"),
+        ],
         brief: &[],
     },
     Page {
@@ -298,11 +302,12 @@ pub const PAGES: &[Page] = &[
     Page {
         command: "database",
         examples: &[
+            ("A description to edit", "drumfire database --example > pgbench.toml"),
             ("Two drives", "drumfire database pgbench.toml x25-m disk-15k"),
             ("With 64 clients", "drumfire database pgbench.toml x25-m --clients 64"),
             ("For programs", "drumfire database pgbench.toml x25-m --json"),
         ],
-        brief: &["file", "drives", "clients", "prices", "sourced", "json"],
+        brief: &["file", "drives", "example", "clients", "prices", "sourced", "json"],
     },
     Page {
         command: "scenario",
