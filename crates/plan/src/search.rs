@@ -265,8 +265,10 @@ impl<'a> Kit<'a> {
             let limit = limit(&found);
             match limit {
                 "processor" | "fabric" => {
-                    let reason =
-                        format!("the {limit} allows at most {} IOPS", block::Rate(self.counted(&found)));
+                    let reason = format!(
+                        "the {limit} allows at most {} IOPS",
+                        block::Rate(self.counted(&found))
+                    );
                     let relax = match limit {
                         "processor" => "a server of more or quicker cores, or quicker software",
                         _ => "a server of more bandwidth",

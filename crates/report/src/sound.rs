@@ -255,9 +255,7 @@ fn class(result: &RunResult) -> Option<String> {
     let mut all = of_layout(result.schema_version).filter(|_| every);
     if let Some(listed) = all.find(|listed| times(listed.code) != 1) {
         let (code, times) = (listed.code, times(listed.code));
-        return Some(format!(
-            "check {code} appears {times} times, expected once"
-        ));
+        return Some(format!("check {code} appears {times} times, expected once"));
     }
     let is = result.judged();
     (result.class != is).then(|| {

@@ -71,7 +71,6 @@ pub const PAGES: &[Page] = &[
         examples: &[
             ("Volumes, with their I/Os", "drumfire ctl /run/drumfire.sock volumes"),
             ("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g"),
-            ("No volume b any more", "drumfire ctl /run/drumfire.sock remove b"),
         ],
         brief: &[],
     },
