@@ -337,10 +337,10 @@ mod test {
                 r.checks = ["H06", "H10"].iter().map(clean).collect();
                 r.class = Class::Publishable;
             },
-            "its checks have H01 0 times",
+            "check H01 appears 0 times",
         ),
-        (|r| r.checks.retain(|check| check.code != "H25"), "its checks have H25 0 times"),
-        (|r| r.checks.push(r.checks[0].clone()), "its checks have H01 2 times"),
+        (|r| r.checks.retain(|check| check.code != "H25"), "check H25 appears 0 times"),
+        (|r| r.checks.push(r.checks[0].clone()), "check H01 appears 2 times"),
         (|r| r.set_check(Check::new("H12", "x", Verdict::Pass, "")), "H12 passes with"),
     ];
 
