@@ -68,10 +68,7 @@ pub const PAGES: &[Page] = &[
     },
     Page {
         command: "ctl",
-        examples: &[
-            ("Volumes, with their I/Os", "drumfire ctl /run/drumfire.sock volumes"),
-            ("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g"),
-        ],
+        examples: &[("One more volume", "drumfire ctl /run/drumfire.sock add b=ram:1g")],
         brief: &[],
     },
     Page {
