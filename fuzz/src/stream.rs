@@ -12,7 +12,7 @@ pub fn polite_iscsi(noise: &[u8], number: u32) -> Vec<u8> {
     polite_iscsi_to(noise, number, None)
 }
 
-/// The same, with half of the tags replaced by that of a command in flight.
+/// Splits `noise` likewise, with half of the tags replaced by that of a command in flight.
 pub fn polite_iscsi_to(noise: &[u8], mut number: u32, asked: Option<u32>) -> Vec<u8> {
     let mut stream = Vec::with_capacity(noise.len() * 2);
     let mut rest = noise;

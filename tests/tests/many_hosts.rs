@@ -149,7 +149,7 @@ fn what_does_not_belong_together_is_refused() {
     // A file that claims to be long is not read.
     let huge = fs::File::create(folder.path().join("huge.json")).unwrap();
     huge.set_len(1 << 40).unwrap();
-    refused("huge.json", "no part has so many");
+    refused("huge.json", "larger than any part");
     // Hosts that measured one after the other are reported.
     let args = args("late", ahead(3.0), "--seconds 1");
     assert_eq!(drumfire.run(folder.path(), &args, LIMIT).code, Some(0));

@@ -91,7 +91,7 @@ fn several_scenarios_are_run_in_their_order_and_none_twice() {
     assert_eq!(names, ["third-io-iris", "marvell-modules"]);
     for (names, why) in [
         ("marvell-modules marvell-modules", "'marvell-modules' is already given"),
-        ("all marvell-modules", "all stands alone"),
+        ("all marvell-modules", "takes no further names"),
         ("marvell-modules third-iris", "did you mean 'third-io-iris'"),
     ] {
         let refused = run(names);

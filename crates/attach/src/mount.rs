@@ -50,7 +50,7 @@ pub(crate) struct Target {
     /// `fusermount3` mounted it, and has to unmount it.
     helped: bool,
     gone: AtomicBool,
-    /// When the file below was last written, in seconds since 1970.
+    /// Time of the last write to the file below, in seconds since 1970.
     pub(crate) since: u64,
 }
 

@@ -61,7 +61,7 @@ pub struct Options {
 /// The outcome of a complete backup.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// From the first read to the last flush.
+    /// Time from the first read to the last flush.
     pub time: Nanos,
     /// Bytes read from the sources.
     pub source_bytes: u64,

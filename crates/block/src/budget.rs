@@ -41,8 +41,8 @@ impl Budget {
         self.take_up_to(self.0.limit_bytes, bytes)
     }
 
-    /// The same, but leaves a quarter of the limit to new connections, so that existing ones do not
-    /// lock them out.
+    /// Takes memory, but leaves a quarter of the limit to new connections, so that existing ones do
+    /// not lock them out.
     pub fn take_shared(&self, bytes: u64) -> bool {
         self.take_up_to(self.shared_limit_bytes(), bytes)
     }

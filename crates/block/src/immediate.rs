@@ -36,7 +36,7 @@ pub enum Change<'a> {
 }
 
 impl Change<'_> {
-    /// How many bytes it changes.
+    /// Number of bytes that the command changes.
     pub fn len_bytes(&self) -> u64 {
         match self {
             Change::Write(from) => from.len() as u64,

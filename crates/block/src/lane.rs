@@ -131,7 +131,8 @@ pub trait Lane {
     }
 }
 
-/// How often a lane without I/Os is polled: targets wait some seconds for an answer to their pings.
+/// Interval at which a lane without I/Os is polled: targets wait some seconds for an answer to
+/// their pings.
 const LOOK: Nanos = Nanos::from_secs(1);
 
 /// Returns when to poll a lane without I/Os, for an owner of many lanes that polls only busy ones

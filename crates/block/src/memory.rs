@@ -8,7 +8,7 @@ use crate::copy::{self, EARLY_LINES, LINE};
 use crate::kept::Memories;
 use crate::pages::Pages;
 
-/// From this length on discarded memory is returned to the kernel.
+/// Length from which on discarded memory is returned to the kernel.
 const GIVEN_BACK_BYTES: u64 = 64 << 10;
 
 /// Shared memory: the store of a RAM volume.

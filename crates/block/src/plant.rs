@@ -106,7 +106,7 @@ pub enum Plant {
     ShowUnrecorded,
     /// The last leg is used again without a check of its content.
     ReviveUnseen,
-    /// When the last leg is there again, the array itself stays without a connection to it.
+    /// The array stays without a connection to its last leg when that leg is there again.
     ReviveForClients,
     /// A check compares regions that are being written.
     CheckUnclaimed,

@@ -251,7 +251,7 @@ impl RawParts<'_> {
             .map_err(|reason| self.refuse(start, format!("{id}: interface: {reason}")))?;
         for raw in given {
             if raw.get_ref().part.is_some() {
-                let reason = "part: a figure that stands in a part belongs to it".to_owned();
+                let reason = "part: a figure in a part belongs to that part".to_owned();
                 return Err(self.refuse(raw.span().start, reason));
             }
             let (name, figure) = self.figure(raw, &id, sources, lines)?;

@@ -182,7 +182,7 @@ pub struct Drive {
     pub no_cold_reads: bool,
 }
 
-/// How planned starts are spread.
+/// Distribution of planned starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Spread {
     /// At equal intervals.

@@ -131,7 +131,7 @@ fn copies(a: &[RunResult], b: &[RunResult]) -> Option<Doubt> {
     let count = b.iter().filter(|other| a.iter().any(|one| is_one(one, other))).count();
     (count > 0).then(|| Doubt {
         verdict: stats::Verdict::Fail,
-        why: format!("{count} of {} runs are runs of the first side: a copy of it", b.len()),
+        why: format!("{count} of {} runs are copies of the first side's runs", b.len()),
     })
 }
 

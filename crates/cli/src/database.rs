@@ -25,11 +25,14 @@ use crate::simulate::{self, System};
 )]
 pub struct Args {
     /// The database: demands of a transaction on host and drive.
-    #[arg(value_name = "DATABASE.toml")]
-    pub file: PathBuf,
+    #[arg(value_name = "DATABASE.toml", required_unless_present = "example")]
+    pub file: Option<PathBuf>,
     /// Drives: profiles, or drives of the catalogue.
-    #[arg(value_name = "PROFILE", required = true)]
+    #[arg(value_name = "PROFILE", required_unless_present = "example")]
     pub drives: Vec<String>,
+    /// Print a description to edit: pgbench, 50 branches, 32 MiB of buffers.
+    #[arg(long, exclusive = true)]
+    pub example: bool,
     /// Number of clients, instead of that of the file.
     #[arg(long, value_name = "N")]
     pub clients: Option<u32>,
@@ -53,9 +56,16 @@ pub struct Args {
     pub json: bool,
 }
 
-/// Prints a row for each drive.
+/// Description of a database that was measured.
+const EXAMPLE: &str = include_str!("database/example.toml");
+
+/// Prints a row for each drive, or the example.
 pub fn main(args: &Args) -> Result<Exit> {
-    let mut database = read(&args.file)?;
+    let Some(file) = &args.file else {
+        output::print(&EXAMPLE.lines().collect())?;
+        return Ok(Exit::Good);
+    };
+    let mut database = read(file)?;
     if let Some(clients) = args.clients {
         database.clients = clients;
         database.check().map_err(|why| UsageError(format!("--clients: {why}")))?;
@@ -109,7 +119,13 @@ const CORES_DECIDE: f64 = 0.9;
 
 fn read(file: &Path) -> Result<Database> {
     let name = file.display().to_string();
-    let text = read_text(file).map_err(|error| of_file(&name, error))?;
+    let text = read_text(file).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            let fix = format!("fix: drumfire database --example > {name}");
+            UsageError(format!("cannot read {name}: {error}. {fix}")).into()
+        }
+        _ => of_file(&name, error),
+    })?;
     Ok(Database::parse(&text).map_err(|why| UsageError(format!("{name}: {why}")))?)
 }
 
@@ -171,7 +187,26 @@ fn table(database: &Database, rows: &[(Profile, Forecast)]) -> Result<Text> {
     let names: Vec<&str> = guessed.map(|(drive, _)| drive.name.as_str()).collect();
     if !names.is_empty() {
         let names = names.join(", ");
-        writeln!(text, "p99 and max of {names}: not calibrated, how times scatter is supposed")?;
+        writeln!(text, "p99 and max of {names}: not calibrated, the spread of times is assumed")?;
     }
     Ok(text)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_database_and_is_on_its_page() {
+        let database = Database::parse(EXAMPLE).unwrap();
+        assert_eq!((database.clients, database.cores), (8, 2));
+        let page = include_str!("../../../docs/how-to/predict-a-database.md");
+        assert!(page.contains(&format!("```toml\n{EXAMPLE}```\n")));
+    }
+
+    #[test]
+    fn a_missing_file_names_the_example() {
+        let error = read(Path::new("no/pg.toml")).unwrap_err().to_string();
+        assert!(error.ends_with("fix: drumfire database --example > no/pg.toml"), "{error}");
+    }
 }

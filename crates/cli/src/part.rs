@@ -258,7 +258,7 @@ pub fn read(path: &Path) -> Result<RunResult> {
     let file = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
     let size = file.metadata().map_err(|error| of_file(file.display(), error))?.len();
     if size > PART_MAX_BYTES {
-        let why = format!("{}: {size} bytes, and no part has so many", file.display());
+        let why = format!("{}: {size} bytes: larger than any part", file.display());
         return Err(UsageError(why).into());
     }
     crate::report::read_document(&file).context("no part of a run")

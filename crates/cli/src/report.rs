@@ -262,7 +262,7 @@ fn scenarios(path: &Path) -> Result<Option<(Scenarios, String)>> {
 
 /// The output.
 enum Found {
-    /// Of one run: several only where a form takes them at once.
+    /// Report of one run; of several if a format accepts them at once.
     Run(Vec<RunResult>),
     Sweep(Box<SweepResult>),
 }

@@ -225,7 +225,7 @@ struct Drafts {
 /// Time before the first draft: making a result takes 2 ms with one worker and 80 ms with 200, on a
 /// core that is measured.
 const FIRST: Nanos = Nanos::from_secs(5);
-/// The same for a run of many hosts: a launcher that lost one kills all.
+/// Time before the first draft of a run of many hosts: a launcher that lost one kills all.
 const FIRST_OF_MANY: Nanos = Nanos::from_secs(1);
 /// Drafts use at most 1/500 of the run time.
 const KEEPING_SHARE: u64 = 500;

@@ -25,7 +25,7 @@ use crate::output;
 
 use self::token::Token;
 
-/// Where this program can be watched.
+/// Address of the live page.
 #[derive(Flags, Clone, Debug, Default)]
 pub struct Watching {
     /// Show a live page at this address, metrics for Prometheus at /metrics and JSON at /api/state:

@@ -1,12 +1,12 @@
-//! How two clocks relate, by round trips: within half of the shortest, another's clock read what it
-//! answered in the middle.
+//! Relation of two clocks, by round trips: within half of the shortest, another's clock read what
+//! it answered in the middle.
 
 use block::{Nanos, Plant, planted};
 
 /// Drift that a clock may have. Crystals are within 200 ppm; a clock that is corrected by the
 /// kernel, within 500 ppm.
 const DRIFT_MAX_PPM: f64 = 1000.0;
-/// By how much the rate of a clock may change during a run, in ppm: a warm crystal is another one.
+/// Maximum change of a clock's rate during a run, in ppm: a warm crystal is another one.
 const WANDER_PPM: f64 = 5.0;
 
 /// One round trip.
@@ -27,7 +27,7 @@ pub struct Offset {
     pub at: Nanos,
     /// The other clock then.
     pub theirs: Nanos,
-    /// How wrong that may be.
+    /// Maximum error of the offset.
     pub bound: Nanos,
 }
 
@@ -36,11 +36,11 @@ pub struct Offset {
 pub struct Bounded {
     /// The instant.
     pub at: Nanos,
-    /// How wrong it may be.
+    /// Maximum error of the offset.
     pub bound: Nanos,
 }
 
-/// How another clock relates to the own one during a run.
+/// Relation of another clock to the own one during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relation {
     /// Measured before the run.

@@ -21,13 +21,13 @@ pub type Now = Arc<dyn Fn() -> Nanos + Send + Sync>;
 /// core that may be measured.
 const SHORT: Duration = Duration::from_micros(200);
 const LONG: Duration = Duration::from_millis(15);
-/// How long after the last message naps are short.
+/// Time after the last message in which naps are short.
 const LIVELY: Nanos = Nanos::from_millis(5);
-/// How long after a question about the time the next one is waited for without a nap.
+/// Time after a clock query in which the next one is awaited without a nap.
 const HOT: Nanos = Nanos::from_millis(1);
-/// How long messages that are being sent are waited for at the end.
+/// Time limit at the end for messages that are being sent.
 const PARTING: Nanos = Nanos::from_secs(2);
-/// How long the thread is waited for at the end.
+/// Time limit at the end for the thread.
 const LAST: Duration = Duration::from_secs(3);
 
 /// Handle of the rank that leads.
@@ -43,7 +43,7 @@ pub struct Lead {
 struct Running {
     thread: Option<JoinHandle<()>>,
     now: Now,
-    /// When the thread turned last.
+    /// Time of the thread's last turn.
     turned: Arc<AtomicU64>,
 }
 

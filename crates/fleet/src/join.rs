@@ -16,7 +16,7 @@ pub enum JoinError {
     OtherMpi {
         /// Ranks that the library sees.
         size: i32,
-        /// How this process was started.
+        /// Start of this process: by a launcher, or alone.
         launched: Launched,
     },
     /// A thread could not be started.

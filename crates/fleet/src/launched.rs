@@ -3,7 +3,7 @@
 use std::env;
 use std::process::Command;
 
-/// How a launcher started this process.
+/// Rank and size by which a launcher started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launched {
     /// Number of this process, from 0.

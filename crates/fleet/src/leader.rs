@@ -18,8 +18,8 @@ use crate::{BEAT, GATHERING, SILENCE};
 /// order to arrive everywhere, and for each to be awake by then.
 const LEAD: Nanos = Nanos::from_millis(60);
 const LEAD_EACH: Nanos = Nanos(200_000);
-/// How long parts are waited for once the user asked for an end. A launcher that lost a rank kills
-/// all others a second later.
+/// Time limit for parts once the user asked for an end. A launcher that lost a rank kills all
+/// others a second later.
 const STOPPING: Nanos = Nanos::from_millis(250);
 
 /// Events of a leader.
@@ -78,7 +78,7 @@ pub enum Event {
 pub struct Began {
     /// The instant, by the leader's clock.
     pub at: Nanos,
-    /// How far another rank's beginning may be from it because clocks differ: the largest bound.
+    /// Maximum distance of another rank's beginning because clocks differ: the largest bound.
     pub bound: Nanos,
 }
 
@@ -91,7 +91,7 @@ pub struct Outcome {
     pub fate: Fate,
     /// The rank's measured window, by the leader's clock; `None` without a part.
     pub window: Option<(Bounded, Bounded)>,
-    /// How its clock relates to the leader's; `None` if it was lost before.
+    /// Relation of the rank's clock to the leader's; `None` if the rank was lost before.
     pub relation: Option<Relation>,
 }
 

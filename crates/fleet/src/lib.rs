@@ -33,7 +33,7 @@ use block::Nanos;
 pub const BEAT: Nanos = Nanos::from_millis(500);
 /// Silence after which a rank is lost.
 pub const SILENCE: Nanos = Nanos::from_secs(6);
-/// How long all ranks may take to say hello: launchers start before all names resolve.
+/// Time limit for the first message of all ranks: launchers start before all names resolve.
 pub const GATHERING: Nanos = Nanos::from_secs(60);
 
 /// Way to the other ranks. Messages between two ranks arrive whole and in order. No call blocks.

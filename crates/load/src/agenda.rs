@@ -114,7 +114,8 @@ fn step(
     worker.step(now, order)
 }
 
-/// The same. Halves without completions or submissions count as part of the turn of all workers.
+/// Steps one worker, and records both halves of its turn. Halves without completions or submissions
+/// count as part of the turn of all workers.
 #[cold]
 fn recorded_step(core: &Core, index: usize, worker: &mut Worker, order: Order) -> Option<Nanos> {
     let (start, before) = (core.now(), worker.sampled());

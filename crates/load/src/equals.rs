@@ -63,7 +63,7 @@ fn has_turn(worker: &WorkerSpec) -> bool {
     worker.shift.when != Default::default() || !worker.shift.after.is_empty()
 }
 
-/// When workers begin or end by the plan of the job, in seconds since the window began.
+/// Times at which workers begin or end by the plan of the job, in seconds since the window began.
 pub(crate) fn changes_s(spec: &RunSpec) -> Vec<f64> {
     let of = |worker: &WorkerSpec| {
         let when = &worker.shift.when;

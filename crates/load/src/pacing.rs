@@ -39,7 +39,7 @@ impl Schedule {
         self.next_q32 = (u128::from(now.0) << 32).saturating_add(first as u128);
     }
 
-    /// When the next I/O is due.
+    /// Time at which the next I/O is due.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
         // The far end of time is not its beginning.
@@ -96,7 +96,7 @@ impl Schedule {
         sum_ns.saturating_add(waited_q32.saturating_mul(more + 1) >> 32)
     }
 
-    /// From now on plans only one of `factor` I/Os.
+    /// Plans only one of `factor` I/Os from now on.
     pub(crate) fn thin(&mut self, factor: u64) {
         self.step_q32 *= factor as f64;
     }

@@ -1,4 +1,4 @@
-//! How long the collector waits for workers that do not hand over their intervals.
+//! Time for which the collector waits for workers that do not hand over their intervals.
 //!
 //! A preempted worker, or one in a stopped process, hands over once it runs: that time does not
 //! count. One in a system call that does not return may never do so.
@@ -9,8 +9,8 @@ use block::Nanos;
 const LATE: Nanos = Nanos::from_secs(2);
 /// Time limit of workers that only wait for a CPU.
 const STARVED: Nanos = Nanos::from_secs(20);
-/// How often their threads are checked. A longer gap means that the collector itself was not
-/// scheduled.
+/// Interval at which threads of workers are checked. A longer gap means that the collector itself
+/// was not scheduled.
 const LOOK: Nanos = Nanos::from_millis(20);
 
 /// The time limit of late workers.
@@ -47,7 +47,7 @@ impl Patience {
 mod test {
     use super::*;
 
-    /// How long it lasts if called every millisecond.
+    /// Duration of the wait if called every millisecond.
     fn lasts(starved: impl Fn(u64) -> bool) -> u64 {
         let mut patience = Patience::new(Nanos(0));
         (1..).find(|ms| patience.is_over(Nanos::from_millis(*ms), || starved(*ms))).unwrap()

@@ -39,7 +39,7 @@ struct Chunk {
     records: Vec<Record>,
     /// All later records are of this time or later.
     until: Nanos,
-    /// When the worker ended, in its last chunk. I/Os in flight then may be in it, too.
+    /// End of the worker, in its last chunk. I/Os in flight then may be in it, too.
     ended: Option<Nanos>,
 }
 

@@ -143,8 +143,8 @@ impl Runner for Engine {
     }
 }
 
-/// How long I/Os in flight at the end are waited for: a little longer than the volumes' time-outs,
-/// so that these report the cause. The kernel's time-out of a device is as long.
+/// Time limit for I/Os in flight at the end: a little longer than the volumes' time-outs, so that
+/// these report the cause. The kernel's time-out of a device is as long.
 pub(crate) fn patience(run: &Prepared) -> Nanos {
     const OF_DEVICES: Nanos = Nanos::from_secs(30);
     const LONGER: Nanos = Nanos::from_secs(1);

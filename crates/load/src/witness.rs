@@ -63,7 +63,7 @@ pub(crate) struct Testimony {
     pub(crate) kept: Option<[u32; 2]>,
     /// Whether part of the volume is behind a connection.
     pub(crate) is_remote: bool,
-    /// How often a CPU quota throttled us.
+    /// Number of times that a CPU quota throttled us.
     pub(crate) throttled: Option<u64>,
     /// TCP segments of the run's connections that were sent again, in percent.
     pub(crate) retransmitted_percent: Option<f64>,

@@ -94,7 +94,7 @@ struct Plan {
     replies: VecDeque<(Op, u32)>,
     /// Start of the last I/O.
     last_start: Nanos,
-    /// When I/Os completed after all slots had been in use.
+    /// Times of completions after all slots had been in use.
     freed: Nanos,
     /// Low watermark (iodepth_low): after all slots were in use, none starts until this many are.
     refill_at: Option<usize>,
@@ -106,13 +106,13 @@ struct Plan {
     full: bool,
     /// The pattern has ended.
     exhausted: bool,
-    /// When the worker started.
+    /// Start of the worker.
     began: Nanos,
     ended: Option<Nanos>,
     /// End of the worker's time: no new I/Os are planned from here on, and planned I/Os still start
     /// for a while.
     until: Option<Nanos>,
-    /// When the measured window ended.
+    /// End of the measured window.
     closed: Option<Nanos>,
     /// Whether none of its I/Os was measured by then.
     unmeasured: bool,
@@ -259,7 +259,7 @@ impl Worker {
         })
     }
 
-    /// The same, tied to others of its run.
+    /// Creates a worker that is tied to others of its run.
     pub(crate) fn tied(mut self, ties: Ties) -> Worker {
         self.turn = ties.turn.map(Box::new);
         self.ramp = ties.ramp;
@@ -269,7 +269,7 @@ impl Worker {
         self
     }
 
-    /// The same, logging each I/O.
+    /// Creates a worker that logs each I/O.
     pub(crate) fn recorded(mut self, recorder: Option<Recorder>) -> Worker {
         self.plain &= recorder.is_none();
         self.recorder = recorder.map(Box::new);

@@ -13,7 +13,7 @@ pub enum ModelError {
         problem: String,
     },
     /// Open classes overload a station.
-    #[error("station '{station}' is asked for {utilisation:.3} of what it can do: lower the rate")]
+    #[error("station '{station}' has a utilisation of {utilisation:.3}, maximum 1: lower the rate")]
     Overload {
         /// Name of the station.
         station: String,

@@ -18,7 +18,7 @@ const FOR: Nanos = Nanos::from_millis(100);
 /// Observed competition for the CPU.
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
-    /// When the last long yield was over.
+    /// End of the last long yield.
     seen: Option<Nanos>,
     until: Nanos,
 }

@@ -15,7 +15,7 @@ use crate::cpu;
 use crate::pipe::Pipe;
 use crate::socket::Socket;
 
-/// From this length on zero-copy is worth its two system calls and page pins.
+/// Length from which on zero-copy is worth its two system calls and page pins.
 const WORTH_BYTES: usize = 32 << 10;
 /// Length of a ring that keeps the next data out of the receiver's caches, and has room for
 /// unacknowledged data.

@@ -11,7 +11,7 @@ use crate::Clock;
 /// Before an instant a thread that waits for it spins for this long: sleeps end late.
 const SPIN: Duration = Duration::from_millis(1);
 
-/// How well the kernel knows the time.
+/// Quality of the kernel's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Discipline {
     /// Whether something disciplines the clock.
@@ -55,7 +55,7 @@ pub fn approach(instant_ns: u64, most: Duration) -> bool {
     true
 }
 
-/// How well the kernel knows the time; `None` if it does not say.
+/// Quality of the kernel's clock; `None` if it does not say.
 pub fn discipline() -> Option<Discipline> {
     // SAFETY: all-zero bytes are a valid `timex`: it has integers only.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };

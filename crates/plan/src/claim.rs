@@ -93,7 +93,7 @@ pub struct ClaimText {
     pub same: Vec<Same>,
     /// Bandwidth of this claim, IOPS × size, as a share of the best of a series.
     pub share: Option<ShareText>,
-    /// As-of date of the claim, `2009-01-05`.
+    /// Date of the claim, `2009-01-05`.
     pub as_of: Option<String>,
     /// Date of the test.
     pub tested: Option<String>,

@@ -158,7 +158,7 @@ fn same_work(bills: &[Bill]) -> Result<Work, CompareError> {
     match bills.iter().find(|bill| !same(&bill.work, &first.work)) {
         None => Ok(first.work),
         Some(other) => Err(CompareError::Work(format!(
-            "{}, but {}: let all bills ask for the same",
+            "{}, but {}: give all bills the same workload",
             said(first),
             said(other)
         ))),

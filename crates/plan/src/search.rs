@@ -1,5 +1,5 @@
-//! From a goal to bills: how many of each drive it takes, what fits, and which bills are Pareto-
-//! optimal. A bill reaches the goal if its [`Answer`] does.
+//! Search for bills that reach a goal: numbers of each drive, parts that fit, and bills that are
+//! Pareto- optimal. A bill reaches the goal if its [`Answer`] does.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -59,9 +59,9 @@ pub struct Candidate {
     pub range: Option<Range>,
     /// The least sure kind of the figures that these rest on.
     pub kind: Kind,
-    /// How many figures these are.
+    /// Number of the figures.
     pub figures: usize,
-    /// How many of the figures are only recalled.
+    /// Number of figures that are only recalled.
     pub recalled: usize,
     /// The limit of the bill.
     pub limit: String,
@@ -265,8 +265,10 @@ impl<'a> Kit<'a> {
             let limit = limit(&found);
             match limit {
                 "processor" | "fabric" => {
-                    let reason =
-                        format!("the {limit} ends at {} IOPS", block::Rate(self.counted(&found)));
+                    let reason = format!(
+                        "the {limit} allows at most {} IOPS",
+                        block::Rate(self.counted(&found))
+                    );
                     let relax = match limit {
                         "processor" => "a server of more or quicker cores, or quicker software",
                         _ => "a server of more bandwidth",

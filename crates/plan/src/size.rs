@@ -125,7 +125,7 @@ pub struct Sized {
     /// Range of the rate; `None` where nobody published a result of such a system, and beyond
     /// [`Need::ranges`].
     pub range: Option<Range>,
-    /// The same while as much is down as may be; `None` if nothing may.
+    /// Answer while the allowed parts are down; `None` if nothing may.
     pub iops_down: Option<f64>,
     /// Mean response time at the required rate, in seconds; during failures if they are allowed.
     pub latency_s: f64,
@@ -140,9 +140,9 @@ pub struct Sized {
     pub limit: String,
     /// Least certain kind of the figures.
     pub kind: Kind,
-    /// How many figures it rests on.
+    /// Number of figures in the answer.
     pub figures: usize,
-    /// How many of the figures are only recalled.
+    /// Number of figures that are only recalled.
     pub recalled: usize,
     /// Dollars of drives and adapters, if all are known.
     pub price: Option<f64>,

@@ -29,7 +29,7 @@ const SOLVED: usize = 400;
 pub struct Surface {
     /// I/Os per second of the network alone.
     pub iops: Spread,
-    /// How many draws there were.
+    /// Number of draws.
     pub draws: u32,
     /// Number of draws that were solved.
     pub solved: u32,

@@ -112,7 +112,7 @@ pub fn rests_on(inputs: &[Input]) -> String {
     format!("{} figures, {} of them recalled ({said})", inputs.len(), recalled(inputs))
 }
 
-/// How many of the figures are recalled or assumed: no document has them.
+/// Number of figures that are recalled or assumed: no document has them.
 pub fn recalled(inputs: &[Input]) -> usize {
     inputs.iter().filter(|input| input.known.basis == Basis::Recalled).count()
 }

@@ -73,7 +73,7 @@ impl Drawn {
         }
     }
 
-    /// The same as a file.
+    /// Returns the bill as a file.
     fn file(&self, bill: &Bill) -> String {
         let Work { size_bytes, read_share, outstanding, .. } = self.work;
         let mut text = format!(

@@ -48,7 +48,7 @@ impl DiskId {
         id
     }
 
-    /// The same, shorter.
+    /// Identifier with fewer digits.
     //= NVMe base §EUI64: big-endian, begins with an OUI.
     pub fn eui64(self) -> [u8; 8] {
         let mut id = self.half();

@@ -27,7 +27,7 @@ pub trait Initiator: Endpoint {
     /// State of the connection. I/Os may be submitted when it is [`Phase::Ready`].
     fn phase(&self) -> Phase;
 
-    /// How many I/Os may be submitted now.
+    /// Number of I/Os that may be submitted now.
     fn room(&self) -> usize;
 
     /// Sends an I/O. Only with [`room`](Self::room).
@@ -60,7 +60,7 @@ pub trait Initiator: Endpoint {
         Vec::new()
     }
 
-    /// How many changes have succeeded so far that are durable only after a flush.
+    /// Number of changes that have succeeded so far, and are durable only after a flush.
     fn changes(&self) -> u64 {
         0
     }

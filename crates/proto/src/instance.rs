@@ -70,7 +70,7 @@ impl Instances {
         Instance { instances: self.clone(), last: Arc::default() }
     }
 
-    /// How many flushes have failed.
+    /// Number of failed flushes.
     pub(crate) fn losses(&self) -> u64 {
         self.losses.load(Ordering::Acquire)
     }
@@ -84,7 +84,7 @@ impl Instance {
         block::splitmix(&mut number)
     }
 
-    /// How many flushes of all units have failed.
+    /// Number of failed flushes of all units.
     pub(crate) fn losses(&self) -> u64 {
         self.instances.losses()
     }

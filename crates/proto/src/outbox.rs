@@ -118,8 +118,8 @@ impl Outbox {
         self.in_place.iter_mut().flat_map(|noted| noted.drain(..))
     }
 
-    /// From now on data is placed in a zero-copy ring of `lap_bytes`, a multiple of 4096, while it
-    /// has room. The caller must return each chain before it takes the next.
+    /// Places data from now on in a zero-copy ring of `lap_bytes`, a multiple of 4096, while it has
+    /// room. The caller must return each chain before it takes the next.
     #[cold]
     pub fn lend(&mut self, lap_bytes: usize) {
         // Without memory for the ring, the kernel continues to copy.
@@ -227,7 +227,7 @@ impl Outbox {
         self.account.has_rows(1, count) || self.has_small_rows(2 + count)
     }
 
-    /// How many buffers of `len_bytes` could be taken now.
+    /// Number of buffers of `len_bytes` that can be taken now.
     pub fn affordable(&self, len_bytes: usize) -> u32 {
         self.account.affordable(len_bytes)
     }

@@ -16,7 +16,7 @@ pub(crate) enum Color {
     Cyan = 36,
 }
 
-/// How a cell looks.
+/// Look of a cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     pub(crate) color: Option<Color>,

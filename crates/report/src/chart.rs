@@ -24,7 +24,7 @@ pub(crate) use self::svg::shortened;
 pub struct Chart {
     /// Heading.
     pub title: String,
-    /// How to read the chart: the meaning of a bar and of its range.
+    /// Legend of the chart: the meaning of a bar and of its range.
     pub about: String,
     /// Value of a bar of full length; the maximum of all values and ranges if `None`.
     pub full: Option<f64>,

@@ -60,7 +60,7 @@ pub struct Difference {
 /// One figure of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// Which, as "IOPS".
+    /// Name of the figure, such as "IOPS".
     pub name: &'static str,
     /// Sample of the first side.
     pub a: Sample,

@@ -1,4 +1,4 @@
-//! How the I/Os of a run ended, in words: "no errors" only if no problem is known.
+//! Outcome of the I/Os of a run, in words: "no errors" only if no problem is known.
 
 use stats::{RunResult, Waiting};
 

@@ -8,7 +8,7 @@ use crate::figure;
 use crate::page::{Content, Section, Table};
 use crate::style::Paint;
 
-/// How many kinds the table of a terminal names; the page and the document have all.
+/// Number of kinds in the table of a terminal; the page and the document have all.
 const SHOWN: usize = 8;
 /// Width of a label at the beginning of a line.
 const LABEL: usize = 9;

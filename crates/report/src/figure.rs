@@ -65,7 +65,7 @@ fn marked(at_least: bool, text: String) -> String {
     if at_least { format!("≥{text}") } else { text }
 }
 
-/// From how many moments each tail is, and which are withheld for them; `None` where no moments are
+/// Number of moments behind each tail, and the tails that have too few; `None` where no moments are
 /// known, or there are too few samples for any tail.
 pub fn tails(of: &Latency) -> Option<String> {
     let moments = of.moments?;

@@ -26,7 +26,7 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// From 0 to below `most`.
+    /// Random number from 0 to below `most`.
     pub fn below(&mut self, most: u64) -> u64 {
         self.next() % most.max(1)
     }
@@ -71,7 +71,7 @@ impl Shape {
         }
     }
 
-    /// When a worker is there in a second, in nanoseconds.
+    /// Begin and end of a worker within a second, in nanoseconds.
     fn span(&self, worker: u64, at: u64) -> Option<(Nanos, Nanos)> {
         let whole = (at * 1000, at * 1000 + 1000);
         let turn = self.turns.get(worker as usize).copied();

@@ -159,7 +159,7 @@ pub(crate) fn groups(result: &RunResult) -> Vec<Group<'_>> {
     }
 }
 
-/// By the document of the job, if its numbers of workers are those of the result.
+/// Groups by the document of the job, if its numbers of workers are those of the result.
 fn planned(result: &RunResult) -> Option<Vec<Group<'_>>> {
     let groups = result.spec.pointer("/steps/0/groups")?.as_array()?;
     let mut rest = &result.workers[..];

@@ -41,7 +41,7 @@ pub fn write(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "'Time Stamp\n{ended}\n'End Test")
 }
 
-/// How far to believe the file: comments, which readers of Iometer's files pass over. Programs that
+/// Class of the result, as comments, which readers of Iometer's files pass over. Programs that
 /// count columns would fail on others.
 fn trust(result: &RunResult, out: &mut impl Write) -> io::Result<()> {
     let of = |what: &str, words: &str| format!("'{what}: {}", words.replace(['\n', '\r'], " "));

@@ -32,7 +32,7 @@ fn percent(share: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// How much of it there was: `10 targets · 50 volumes · 50 workers · 1,600 outstanding`.
+/// Extent of the job: `10 targets · 50 volumes · 50 workers · 1,600 outstanding`.
 pub fn extent(job: &Job) -> String {
     let some = |n: u32, one: &str| match n {
         0 => String::new(),

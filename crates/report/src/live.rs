@@ -23,7 +23,7 @@ use crate::style::Paint;
 /// restore it.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 static HOOK: Once = Once::new();
-/// How the terminal was before it was taken.
+/// Settings of the terminal before the view changed them.
 static BEFORE: Mutex<Option<Termios>> = Mutex::new(None);
 /// The alternate screen of xterm, and back to the other one with a cursor.
 const ENTER: &str = "\x1b[?1049h";

@@ -30,7 +30,7 @@ pub struct Page {
     pub raw: Option<String>,
 }
 
-/// How far to believe a result.
+/// Class of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Judged {
     /// Class, as "indicative".

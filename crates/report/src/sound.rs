@@ -195,7 +195,7 @@ fn latency_doubt(latency: &Latency, buckets: &Buckets, needed: bool) -> Option<S
         let of_draft = waits && is.is_some_and(shortened) && says.is_some_and(shortened);
         if says != is && !of_draft {
             let word = |ns: Option<u64>| ns.map_or_else(|| figure::UNKNOWN.to_owned(), span);
-            return Some(format!("says {name} {}, its histogram {}", word(says), word(is)));
+            return Some(format!("says {name} {}, its histogram has {}", word(says), word(is)));
         }
     }
     let longest = if waits { max.min(last.to_ns) } else { max };
@@ -255,9 +255,7 @@ fn class(result: &RunResult) -> Option<String> {
     let mut all = of_layout(result.schema_version).filter(|_| every);
     if let Some(listed) = all.find(|listed| times(listed.code) != 1) {
         let (code, times) = (listed.code, times(listed.code));
-        return Some(format!(
-            "its checks have {code} {times} times, where every result has it once"
-        ));
+        return Some(format!("check {code} appears {times} times, expected once"));
     }
     let is = result.judged();
     (result.class != is).then(|| {
@@ -339,10 +337,10 @@ mod test {
                 r.checks = ["H06", "H10"].iter().map(clean).collect();
                 r.class = Class::Publishable;
             },
-            "its checks have H01 0 times",
+            "check H01 appears 0 times",
         ),
-        (|r| r.checks.retain(|check| check.code != "H25"), "its checks have H25 0 times"),
-        (|r| r.checks.push(r.checks[0].clone()), "its checks have H01 2 times"),
+        (|r| r.checks.retain(|check| check.code != "H25"), "check H25 appears 0 times"),
+        (|r| r.checks.push(r.checks[0].clone()), "check H01 appears 2 times"),
         (|r| r.set_check(Check::new("H12", "x", Verdict::Pass, "")), "H12 passes with"),
     ];
 

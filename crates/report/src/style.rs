@@ -48,7 +48,7 @@ impl Paint {
         self.on
     }
 
-    /// The one thing to look at.
+    /// Returns text for the main figure.
     pub fn bold(self, text: &str) -> String {
         self.wrap(BOLD, text)
     }
@@ -63,12 +63,12 @@ impl Paint {
         self.wrap(GREEN, text)
     }
 
-    /// To be read along.
+    /// Returns text for a caveat.
     pub fn yellow(self, text: &str) -> String {
         self.wrap(YELLOW, text)
     }
 
-    /// Wrong.
+    /// Returns text for an error.
     pub fn red(self, text: &str) -> String {
         self.wrap(RED, text)
     }

@@ -136,12 +136,12 @@ pub(crate) fn doubts(sweep: &SweepResult) -> Vec<String> {
     found.into_iter().map(say).collect()
 }
 
-/// How often its runs were made.
+/// Number of runs of the cell.
 pub(crate) fn journal(sweep: &SweepResult) -> Option<String> {
     sweep.journal.as_ref().map(|counts| format!("journal: {}", counted(counts)))
 }
 
-/// How often runs were made, in words: "4 runs begun, 4 went through".
+/// Number of runs, in words: "4 runs begun, 4 went through".
 pub fn counted(counts: &Counts) -> String {
     let Counts { begun, ended, failed, again, thrown_away, of_others, torn, broken_at } = counts;
     let mut words =
@@ -247,7 +247,7 @@ fn range(cell: &Cell, of: impl Fn(&Latency) -> Option<u64>) -> String {
     }
 }
 
-/// How much the intervals are worth.
+/// Reliability of the intervals.
 pub(crate) fn rests_on(sweep: &SweepResult) -> String {
     let runs = || sweep.cells.iter().flat_map(Cell::whole_runs);
     let kind = runs().filter_map(|run| run.kind).max();

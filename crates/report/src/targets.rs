@@ -25,7 +25,7 @@ pub struct TargetRow {
     pub waiting: u64,
     /// Latencies that the mean rests on.
     pub samples: u64,
-    /// From where latencies are lower bounds, in nanoseconds.
+    /// Limit in nanoseconds above which latencies are lower bounds.
     pub waiting_from: Option<u64>,
     /// I/Os per second.
     pub iops: f64,

@@ -44,7 +44,7 @@ pub struct Moment {
     pub most_iops: f64,
     /// Latest verdicts of the honesty checks.
     pub checks: Vec<Check>,
-    /// How far the result is believed; empty before it is known.
+    /// Class of the result; empty before it is known.
     pub verdict: String,
     /// Progress of a sweep; `None` without one.
     pub sweep: Option<Progress>,

@@ -33,7 +33,7 @@ pub(crate) struct Connection<S> {
     pub(crate) peer: String,
     /// Slot in the connection limit.
     _seat: Seat,
-    /// When the connection is closed, whether or not the peer has read the last PDUs.
+    /// Time at which the connection is closed, whether or not the peer has read the last PDUs.
     closing_until: Option<Nanos>,
     /// The endpoint has been shut down.
     is_over: bool,

@@ -18,7 +18,7 @@ const KINDS_MAX: usize = 8;
 pub(crate) struct Faults {
     /// Failures of each unit.
     units: Vec<Unit>,
-    /// When the next line is due.
+    /// Time at which the next line is due.
     due: Option<Nanos>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct Net {
     arrivals: BinaryHeap<Reverse<(Nanos, usize, Side)>>,
     /// Connections with events for the client.
     client_news: Vec<usize>,
-    /// By core: connections with events for the server.
+    /// Connections with events for the server, by core.
     server_news: Vec<Vec<usize>>,
     /// Maximum segment length, if data is split.
     pub(crate) cut_bytes: u64,

@@ -147,7 +147,7 @@ pub struct World {
     leaving: Vec<Removal>,
     clients: Vec<Client>,
     raws: Vec<Raw>,
-    /// When clients and cores have something to do.
+    /// Times at which clients and cores have something to do.
     agenda: Agenda,
     /// Events to come, the last first.
     events: Vec<Due>,

@@ -424,7 +424,7 @@ pub enum OpenError {
         why = room.limit.as_ref().map_or(String::new(), |limit| format!(" ({limit})"))
     )]
     NoMemory {
-        /// By the volume, and by all other RAM volumes of this process.
+        /// Memory in use by the volume, and by all other RAM volumes of this process.
         wanted: u64,
         /// On this host, or in this cgroup.
         room: MemoryRoom,

@@ -34,8 +34,11 @@ use release::Release;
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 /// Bytes of the static program, at most.
 const STATIC_LIMIT: u64 = 15_000_000;
+/// Variable that makes the static program small: crates without a level of their own in
+/// `Cargo.toml`, which are those off the path of an I/O, are optimized for size.
+const SMALL: (&str, &str) = ("CARGO_PROFILE_DIST_OPT_LEVEL", "s");
 
-/// How a program is linked.
+/// Linkage of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     /// With the libraries of the system.
@@ -145,10 +148,11 @@ impl Programs {
     /// Builds one kind, or both, from the sources in `root`. A static program that is not asked for
     /// by name is left out where its target is not installed.
     fn build(only: Option<Kind>, root: &Path, release: &Release) -> Result<Programs> {
-        let commit = [("DRUMFIRE_COMMIT", release.commit_and_date())];
-        let build = |target: &str| -> Result<PathBuf> {
+        let commit = ("DRUMFIRE_COMMIT", release.commit_and_date());
+        let build = |target: &str, more: &[(&'static str, String)]| -> Result<PathBuf> {
             say!("building for {target}");
-            let folder = build::build_in(root, target, &["-p", "drumfire"], &commit)?;
+            let variables = [std::slice::from_ref(&commit), more].concat();
+            let folder = build::build_in(root, target, &["-p", "drumfire"], &variables)?;
             let program = folder.join("drumfire");
             let version = tool(Command::new(&program).arg("--version"))?;
             let of_commit = version.contains(&release.commit_and_date());
@@ -157,7 +161,7 @@ impl Programs {
         };
         let shared = match only {
             Some(Kind::Static) => None,
-            _ => Some(build(&build::host()?)?),
+            _ => Some(build(&build::host()?, &[])?),
         };
         let target = static_target()?;
         let fixed = match only {
@@ -166,7 +170,7 @@ impl Programs {
                 say!("no static program: rustup target add {target}");
                 None
             }
-            _ => Some(build(&target)?),
+            _ => Some(build(&target, &[(SMALL.0, SMALL.1.to_owned())])?),
         };
         Ok(Programs { shared, fixed })
     }

@@ -59,7 +59,7 @@ fn provide() -> Result<PathBuf> {
     Ok(path)
 }
 
-/// How many libraries a bill lists; each has a name, a version and a package URL.
+/// Number of libraries in a bill; each has a name, a version and a package URL.
 fn libraries(text: &str) -> Result<usize> {
     let bill: Value = serde_json::from_str(text).context("the bill is no JSON")?;
     ensure!(bill["bomFormat"] == "CycloneDX", "the bill is not in the form CycloneDX");

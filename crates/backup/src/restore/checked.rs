@@ -16,7 +16,7 @@ const DAMAGES_MAX: usize = 1000;
 /// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
-    /// From the first read to the end.
+    /// Time from the first read to the end.
     pub time: Nanos,
     /// Files and volumes.
     pub files: u64,

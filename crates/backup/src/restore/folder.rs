@@ -46,7 +46,7 @@ pub(super) struct Restored {
     /// Permissions of the complete folder.
     root_mode: u32,
     owners: bool,
-    /// By entry: the file or folder that was created.
+    /// Created file or folder, by entry.
     made: Vec<Option<FileId>>,
     open: BTreeMap<u32, File>,
 }

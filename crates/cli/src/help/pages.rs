@@ -261,7 +261,7 @@ pub const PAGES: &[Page] = &[
         command: "merge",
         examples: &[
             ("Parts of all hosts", "drumfire merge parts/*.json --out merged"),
-            ("Four hosts; one that is lost is told", "drumfire merge a b c d --expect 4"),
+            ("Four hosts; a lost host is reported", "drumfire merge a b c d --expect 4"),
             ("Results of fio with histograms", "drumfire merge client1.json client2.json"),
         ],
         brief: &["parts", "expect", "json", "out"],
@@ -298,11 +298,12 @@ pub const PAGES: &[Page] = &[
     Page {
         command: "database",
         examples: &[
+            ("A description to edit", "drumfire database --example > pgbench.toml"),
             ("Two drives", "drumfire database pgbench.toml x25-m disk-15k"),
             ("With 64 clients", "drumfire database pgbench.toml x25-m --clients 64"),
             ("For programs", "drumfire database pgbench.toml x25-m --json"),
         ],
-        brief: &["file", "drives", "clients", "prices", "sourced", "json"],
+        brief: &["file", "drives", "example", "clients", "prices", "sourced", "json"],
     },
     Page {
         command: "scenario",
@@ -331,7 +332,7 @@ pub const PAGES: &[Page] = &[
                 "One on this machine, in short runs",
                 "drumfire scenario run intel-28-ssd --live --seconds 1",
             ),
-            ("Two of them", "drumfire scenario run intel-iscsi third-io-iris --modelled"),
+            ("Two scenarios", "drumfire scenario run intel-iscsi third-io-iris --modelled"),
             ("A file of your own", "drumfire scenario run my.toml"),
         ],
         brief: &["names", "modelled", "live", "seconds", "out", "json"],

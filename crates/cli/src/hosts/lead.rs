@@ -23,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Time after the window in which I/Os end.
 const SLACK: Nanos = Nanos::from_millis(300);
-/// How long parts are waited for once the user asked for an end: a little longer than the leader
-/// does. A launcher kills rank 0 a second after it asked.
+/// Time limit for parts once the user asked for an end: a little longer than the leader does. A
+/// launcher kills rank 0 a second after it asked.
 const HURRIED: Nanos = Nanos::from_millis(400);
 
 /// A run of all ranks.

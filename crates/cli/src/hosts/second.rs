@@ -26,7 +26,7 @@ pub(super) fn part(result: &RunResult) -> Vec<u8> {
     bytes
 }
 
-/// When drafts are made: each second, unless they take long.
+/// Times at which drafts are made: each second, unless they take long.
 #[derive(Debug, Default)]
 pub(super) struct Drafts {
     /// CPU time of this thread when one was asked for.

@@ -16,7 +16,7 @@ const REACH: Duration = Duration::from_secs(2);
 /// Protocols by the words for their portals.
 const PROTOCOLS: [&str; 3] = ["iscsi", "nvme-tcp", "nbd"];
 
-/// Where a process is, as far as addresses are concerned.
+/// Names of a process's host in addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Whereabouts {

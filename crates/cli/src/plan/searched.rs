@@ -1,4 +1,4 @@
-//! From a goal to systems: the listing of a search.
+//! Listing of a search for systems that reach a goal.
 
 use ::catalogue::{Catalogue, Kind, PriceTag, price_words};
 use anyhow::Result;
@@ -56,7 +56,7 @@ fn adapter_id(args: &Args, catalogue: &Catalogue) -> Result<String> {
 /// Alternatives on a screen, after the first.
 pub const SHOWN: usize = 5;
 
-/// How many systems of a search are printed with their range.
+/// Number of systems of a search that are printed with their range.
 pub fn ranges(args: &Args) -> usize {
     if args.json || args.details { usize::MAX } else { 1 + SHOWN }
 }
@@ -108,7 +108,7 @@ fn screen(args: &Args, goal: &Goal, found: &Found) -> Result<Text> {
     Ok(text)
 }
 
-/// How a list of systems is ordered, and where all figures are.
+/// Note on the order of a list of systems, and on where all figures are.
 pub const ORDER: &str = "order: price, number, power; prices: --price PART=DOLLARS; all: --details";
 
 /// Word of the refusals of drives that lack a figure with a source.
@@ -122,7 +122,7 @@ pub fn others_prices<'a>(screen: &mut Screen, tags: impl Iterator<Item = &'a Pri
     }
 }
 
-/// How many drives cannot be judged by figures that documents have.
+/// Number of drives that figures of documents cannot judge.
 pub fn lacking(screen: &mut Screen, drives: usize) {
     if drives > 0 {
         screen.words(&format!(
@@ -132,7 +132,8 @@ pub fn lacking(screen: &mut Screen, drives: usize) {
     }
 }
 
-/// How many drives a screen leaves out: others that reach the goal, refused ones, those not sold.
+/// Number of drives that a screen leaves out: others that reach the goal, refused ones, those not
+/// sold.
 pub fn counts(
     screen: &mut Screen,
     args: &Args,
@@ -171,7 +172,7 @@ fn first(screen: &mut Screen, best: &Candidate) {
     screen.field("rests on", &rests(recalled, all, kind));
 }
 
-/// How many figures a system of a list rests on, and how many of these are only recalled.
+/// Number of figures behind a system of a list, and of those that are only recalled.
 pub fn rests(recalled: usize, all: usize, kind: &str) -> String {
     format!("{all} figures, {recalled} of them recalled; the least sure kind is {kind}")
 }

@@ -175,7 +175,7 @@ fn scenarios(names: &[String]) -> Result<Vec<Scenario>> {
     let mut all: Vec<Scenario> = Vec::new();
     for name in names {
         if name == "all" {
-            let why = "all stands alone: scenario run all, or scenario run NAME NAME";
+            let why = "`all` takes no further names: scenario run all, or scenario run NAME NAME";
             return Err(UsageError(why.to_owned()).into());
         }
         let one = file::read(name)?;

@@ -19,7 +19,7 @@ const BUSY_PERCENT: f64 = 90.0;
 /// them: it is a figure of the others.
 const OTHERS_PERCENT: f64 = 50.0;
 
-/// From this difference on the correction makes a figure worse, in points of a percent.
+/// Difference from which on the correction makes a figure worse, in points of a percent.
 const WORSE_PERCENT: f64 = 0.05;
 /// Start of the JSON pointers to a corrected answer of `plan`.
 const ANSWER: &str = "/answer/p50/";
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub series: Vec<Curve>,
     /// Command of each step that was run, ready to be typed.
     pub commands: BTreeMap<String, String>,
-    /// When each step was done, and by which run.
+    /// Time and run of each finished step.
     pub steps: BTreeMap<String, Done>,
     /// Live steps that earlier runs did, in words.
     pub earlier: Vec<String>,
@@ -74,7 +74,7 @@ pub struct Shown {
     pub published: Option<f64>,
     /// The figure that follows from the document's others, where the document has none itself.
     pub derived: Option<f64>,
-    /// Of the model.
+    /// Figure of the model.
     pub modelled: Option<f64>,
     /// Origin of the model's figure: predicted, fitted, arithmetic, another reading.
     pub modelled_origin: Option<String>,

@@ -20,7 +20,7 @@ const LOOPBACK: &str = "127.0.0.1";
 /// Targets of a step.
 pub struct Targets {
     servers: Vec<Server>,
-    /// By the name of a protocol, and by that and the number of the host, as `iscsi-2`.
+    /// Portals by the name of a protocol, and by that and the number of the host, as `iscsi-2`.
     pub portals: BTreeMap<String, String>,
     network: Option<Network>,
     /// Description of the network, for a step with several hosts.

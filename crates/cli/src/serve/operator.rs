@@ -18,8 +18,8 @@ use crate::identity::Identity;
 use crate::output::note;
 use crate::settings;
 
-/// How long others may still hold a removed volume, which ask it for news: then its files are
-/// closed and its lock is free.
+/// Time for which others that poll a removed volume may still hold it: then its files are closed
+/// and its lock is free.
 const HELD: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
 

@@ -97,7 +97,7 @@ pub struct VolumeRow {
 pub struct Ios {
     /// I/Os without a fault.
     pub ios: u64,
-    /// Their bytes.
+    /// Bytes of these I/Os.
     pub bytes: u64,
     /// I/Os that ended in a fault.
     pub errors: u64,

@@ -155,7 +155,7 @@ impl General {
         general
     }
 
-    /// The same, without a look back.
+    /// Creates the pattern without its second pass, which reads back.
     fn forward(
         workload: &Workload,
         (start, bytes): (u64, u64),

@@ -13,7 +13,7 @@ use super::merge::{Merge, Times};
 use super::{Line, Recorder};
 use job::spec::RunSpec;
 
-/// How often chunks are taken.
+/// Interval at which chunks are taken.
 const POLL: Duration = Duration::from_millis(20);
 
 /// Writes records during a run, on a separate thread.

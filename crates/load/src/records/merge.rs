@@ -27,7 +27,7 @@ pub(super) struct Merge {
     given: Nanos,
     /// Start of the job's first worker, and the length of the job's ramp.
     turn: Option<(Nanos, Nanos)>,
-    /// When its last worker ended.
+    /// End of the last worker.
     ended: Option<Nanos>,
 }
 

@@ -24,7 +24,7 @@ use crate::witness::{Moment, Witness};
 use crate::worker::outlasts;
 use job::spec::{RunSpec, Watch};
 
-/// How often the view may handle keys.
+/// Interval at which the view may handle keys.
 pub(super) const POLL: Duration = Duration::from_nanos(POLL_NANOS.0);
 const POLL_NANOS: Nanos = Nanos::from_millis(50);
 /// Histograms over time in a draft: all of a long run are tens of megabytes.
@@ -32,7 +32,7 @@ const DRAFT_SPANS: usize = 256;
 
 /// Start of the measured window.
 pub(super) struct Opening {
-    /// By wall clock.
+    /// Wall-clock time.
     pub(super) started: String,
     pub(super) witness: Witness,
     pub(super) before: (Reading, Moment),
@@ -86,7 +86,7 @@ pub(super) struct Run<'a> {
     pub(super) unanswered: u64,
     /// The user did not wait for them.
     pub(super) hurried: bool,
-    /// When it became steady, in seconds of the measured window.
+    /// Time at which the rate became steady, in seconds of the measured window.
     pub(super) steady_at_s: Option<f64>,
     watch: Watch,
     standstills: Standstills,

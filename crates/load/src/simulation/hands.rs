@@ -15,7 +15,7 @@ use crate::run::Prepared;
 use crate::runner::RunError;
 use crate::worker::{Order, Trouble};
 
-/// How often the view is polled while threads work.
+/// Interval at which the view is polled while threads work.
 const ASK: Duration = Duration::from_millis(100);
 
 /// Lanes of a part, one per worker in order, and its storage, which numbers workers by their order

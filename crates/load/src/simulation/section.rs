@@ -24,7 +24,7 @@ pub(super) struct Section {
     /// Indices of the workers in the spec.
     places: Vec<usize>,
     workers: Vec<Worker>,
-    /// When workers are to be stepped, and the valid entry of each.
+    /// Times at which workers are stepped, and the valid entry of each.
     wakes: BinaryHeap<Reverse<(Nanos, usize)>>,
     planned: Vec<Option<Nanos>>,
     /// Workers to be stepped now.

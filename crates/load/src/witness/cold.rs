@@ -35,7 +35,7 @@ pub(super) struct Cold {
     used: Vec<(u64, u64)>,
     /// Bytes of a read.
     len: u32,
-    /// How the job's reads compare.
+    /// Comparison with the job's reads.
     alike: Alike,
     below: Below,
     /// Places to read, and how long.
@@ -45,7 +45,7 @@ pub(super) struct Cold {
     after: Result<TimedReads, String>,
 }
 
-/// How the reads of a job compare with those of random places.
+/// Comparison of a job's reads with reads of random offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Alike {
     /// Not at all.
@@ -171,7 +171,7 @@ fn ask(
     }))
 }
 
-/// How many parts of a volume store anything, and how many nothing.
+/// Number of parts of a volume that store anything, and of those that store nothing.
 fn stored(volume: &dyn Volume) -> [u32; 2] {
     let below = volume.below();
     if below.is_empty() {
@@ -309,9 +309,8 @@ impl Witness {
         verdict::cache(&cached, colds.others.iter().map(|(_, finding)| finding.clone()).collect())
     }
 
-    /// How many places of volumes that the job does not write were read before and after it, and
-    /// how many of them held something else then; `None` where one volume was not, or too few
-    /// places.
+    /// Number of offsets that were read before and after a job that does not write them, and number
+    /// of those that changed; `None` where one volume was not, or too few places.
     pub(super) fn kept(&self) -> Option<[u32; 2]> {
         let colds = self.colds.borrow();
         let one = |cold: &Cold| {

@@ -84,7 +84,7 @@ enum Forced {
     TooRare,
 }
 
-/// Which flushes of a worker follow a write.
+/// Flushes of a worker that follow a write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Followers {
     /// Most.
@@ -95,7 +95,7 @@ enum Followers {
     None,
 }
 
-/// Which flushes of a worker follow a write; `None` if it writes nothing.
+/// Flushes of a worker that follow a write; `None` if it writes nothing.
 fn followers(workload: &Workload) -> Option<Followers> {
     let access = &workload.access;
     if !access.writes() {

@@ -12,7 +12,7 @@ use stats::KernelThread;
 
 /// Counters at an instant.
 pub(crate) struct Moment {
-    /// When devices were read.
+    /// Time at which devices were read.
     read_at: Nanos,
     /// Counters of the device below each volume.
     pub(super) devices: Vec<Option<DeviceCounters>>,
@@ -122,8 +122,8 @@ fn clocks() -> Option<[Nanos; 2]> {
 const APART_MOST: f64 = 0.1;
 
 impl Moment {
-    /// How far the window of the given seconds from `start` and the two readings of devices lie
-    /// apart, as a share of the window.
+    /// Distance between the window of the given seconds from `start` and the two readings of
+    /// devices, as a share of the window.
     pub(super) fn apart(&self, after: &Moment, start: Nanos, seconds: f64) -> f64 {
         let end = Nanos(start.0 + (seconds * 1e9) as u64);
         let gaps = [(self.read_at, start), (after.read_at, end)];

@@ -22,9 +22,9 @@ pub(super) struct Seen {
     pub(super) volume: Arc<dyn Volume>,
     pub(super) ground: Ground,
     pub(super) existence: Existence,
-    /// How a file stores the data read.
+    /// Storage of the data read in a file.
     pub(super) kept: Option<Kept>,
-    /// How written data could be reduced, if anything is written.
+    /// Possible reduction of written data, if anything is written.
     pub(super) written: Option<Reducible>,
     pub(super) reads: bool,
     /// Workers trim or zero blocks that workers read.
@@ -32,7 +32,7 @@ pub(super) struct Seen {
     pub(super) asked: Asked,
     /// Common divisor of offsets and sizes of writes; `None` if unknown.
     pub(super) unit_bytes: Option<u64>,
-    /// How the volume is written; `None` if a trace decides, or nothing is written.
+    /// Pattern of writes to the volume; `None` if a trace decides, or nothing is written.
     pub(super) writes: Option<Writes>,
     /// A job leaves its disks idle for long enough to nap.
     pub(super) pauses: bool,
@@ -154,7 +154,7 @@ impl Seen {
         }
     }
 
-    /// Of a volume without workers, or all its parts.
+    /// Facts of a volume without workers, or of all its parts.
     pub(super) fn unasked(whole: usize, name: &str, volume: &Arc<dyn Volume>) -> Vec<Seen> {
         let bytes = volume.geometry().bytes();
         let leaves = volume.ground().leaves(bytes, vec![(0, bytes)]);
@@ -282,7 +282,8 @@ fn flushes(workload: &Workload) -> bool {
     lines || access.flush_every > 0 || workload.end_flush
 }
 
-/// How workloads write: the shortest mean length, and whether a tenth of any go to random places.
+/// Pattern of the workloads' writes: the shortest mean length, and whether a tenth of any go to
+/// random places.
 fn writes<'a>(workloads: impl Iterator<Item = &'a Workload>) -> Option<Writes> {
     let writing = workloads.filter(|workload| workload.access.writes());
     let of_one = |workload: &Workload| {

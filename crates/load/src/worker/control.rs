@@ -212,7 +212,7 @@ impl Control {
         self.share.as_mut().map_or(Gate::Open, |share| share.gate(now, idle))
     }
 
-    /// When to check again.
+    /// Time of the next check.
     pub(super) fn wake(&self) -> Option<Nanos> {
         let guard = self.guard.as_ref().and_then(Guard::wake);
         let wake = sooner(guard, self.depth.as_ref().and_then(Depth::wake));

@@ -9,7 +9,7 @@ use crate::pattern::{Next, Pattern};
 
 /// Attempts to move a write that overlaps another one.
 const TRIES: u32 = 16;
-/// When to retry a blocked I/O.
+/// Time at which to retry a blocked I/O.
 pub(super) const SOON: Nanos = Nanos(20_000);
 
 /// A worker's next action.

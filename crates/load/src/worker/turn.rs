@@ -13,7 +13,7 @@ use super::{Worker, sooner};
 use crate::pattern::Next;
 use job::spec::{Flow, RunSpec, WorkerSpec};
 
-/// When to check again whether others have ended.
+/// Time of the next check whether others have ended.
 const SOON: Nanos = Nanos::from_millis(1);
 
 /// The workers' ends, shared by all workers of a run.

@@ -366,7 +366,7 @@ fn both_ways(catalogue: &mut Catalogue) {
 /// Reads the concurrent workloads; the error is a line and the reason.
 fn streams(text: &str, raw: Vec<Spanned<RawStream>>) -> Result<Vec<Stream>, (usize, String)> {
     if raw.len() > STREAMS_MAX {
-        let reason = format!("{} streams beside the first: {STREAMS_MAX} at most", raw.len());
+        let reason = format!("{} streams besides the first: maximum {STREAMS_MAX}", raw.len());
         return Err((1, reason));
     }
     let checked = |stream: Spanned<RawStream>| {

@@ -198,7 +198,7 @@ impl Setup {
         self.replicas.min(self.up()).max(1)
     }
 
-    /// How many hosts may fail before data is lost.
+    /// Number of hosts that may fail before data is lost.
     pub fn survives(&self) -> u32 {
         self.erasure.map_or(self.replicas - 1, |code| code.parity)
     }

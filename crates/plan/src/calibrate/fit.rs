@@ -82,7 +82,7 @@ pub fn calibrate(
     remarks.extend(doubted(&points));
     if scatter.is_none() {
         remarks.push(
-            "no run of a thousand I/Os, one at a time, so that nothing tells how times scatter: \
+            "no run of a thousand I/Os, one at a time, so the spread of times is unknown: \
              percentiles stay out"
                 .to_owned(),
         );

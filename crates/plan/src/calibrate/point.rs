@@ -72,7 +72,7 @@ impl Point {
             return refuse("its I/Os are not of one size: sweep one size at a time");
         };
         let Some(outstanding) = job.outstanding.filter(|_| job.rate_per_s.is_none()) else {
-            return refuse("an open loop runs at the rate that was asked for: sweep closed loops");
+            return refuse("an open loop runs at the requested rate: sweep closed loops");
         };
         let drives = job.volumes;
         if !(1..=DEVICES_MAX).contains(&drives) {

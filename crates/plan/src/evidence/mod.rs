@@ -85,7 +85,7 @@ impl Class {
         learned(alike).map_or(1.0, |learned| interval(learned).1)
     }
 
-    /// Of a bill, by what its answer says.
+    /// Evidence of a bill, by the class of its answer.
     pub fn of(bill: &Bill, found: &Prediction) -> Class {
         if bill.setup.hosts > 1 {
             return Class::Cluster;

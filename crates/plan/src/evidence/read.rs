@@ -227,7 +227,7 @@ impl Evidence {
         for (at, row) in read.rows.iter().enumerate() {
             let wrong = |reason: &str| Err(format!("row {at} ({}): {reason}", row.name()));
             if !read.sources.contains_key(&row.source) {
-                return wrong("its source does not stand in the table");
+                return wrong("its source is not in the table");
             }
             let given = [row.iops, row.mb_s, row.latency_us];
             if given.iter().flatten().count() != 1 {
@@ -243,7 +243,7 @@ impl Evidence {
         for tail in &read.tails {
             let TailRow { source, mean_us, p99_us, what } = tail;
             if !read.sources.contains_key(source) {
-                return Err(format!("{what}: its source does not stand in the table"));
+                return Err(format!("{what}: its source is not in the table"));
             }
             if !(*mean_us > 0.0 && p99_us.is_finite() && p99_us >= mean_us) {
                 return Err(format!("{what}: a 99th percentile is not below the mean"));

@@ -38,8 +38,8 @@ fn catalogue() -> Catalogue {
     catalogue
 }
 
-/// What several drives of one host are answered that do `iops` by their figures alone. Clusters
-/// have no correction.
+/// Answer for several drives of one host that do `iops` by their figures alone. Clusters have no
+/// correction.
 fn array(iops: f64) -> f64 {
     iops * crate::evidence::Class::Array.middle()
 }

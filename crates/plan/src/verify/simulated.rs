@@ -1,4 +1,4 @@
-//! The same systems, simulated with other distributions of service times.
+//! Verified systems, simulated with other distributions of service times.
 //!
 //! Theory assumes exponential times. If fixed or Erlang times meet a published figure as well, the
 //! figure does not identify the distribution, and the table notes it.

@@ -70,7 +70,7 @@ impl Backlog {
         out.len_bytes() + self.reading_bytes < BACKLOG_BYTES && out.has_room(rows + header_bytes)
     }
 
-    /// When commands that wait are to be retried, which were last retried at `at`.
+    /// Time of the next retry of waiting commands, which were last retried at `at`.
     pub(crate) fn retry_at(&self, at: Nanos) -> Option<Nanos> {
         (!self.starving.is_empty()).then(|| later(at, RETRY_INTERVAL))
     }

@@ -46,12 +46,12 @@ impl<P: Default> IoTable<P> {
         }
     }
 
-    /// How many I/Os there may be.
+    /// Maximum number of I/Os.
     pub(crate) fn max(&self) -> usize {
         self.slots.max()
     }
 
-    /// How many more I/Os there may be now.
+    /// Number of I/Os that may be added now.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.slots.room()
@@ -114,7 +114,7 @@ impl<P: Default> IoTable<P> {
         self.done.push(Done { tag: io.tag, result, cause: Cause::NONE, buf: io.buf });
     }
 
-    /// When [`check_timeouts`](Self::check_timeouts) is due.
+    /// Time at which [`check_timeouts`](Self::check_timeouts) is due.
     #[inline]
     pub(crate) fn due(&self) -> Nanos {
         self.timeout.due()

@@ -23,7 +23,7 @@ pub(crate) struct DataSegment {
     in_parts: bool,
 }
 
-/// How the data of a PDU ended.
+/// Outcome of the data of a PDU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataEnd {
     /// More data is to come.

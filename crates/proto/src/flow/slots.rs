@@ -16,25 +16,25 @@ impl<S: Default> Slots<S> {
         Slots { slots: Vec::new(), free: Vec::new(), max }
     }
 
-    /// The same, with memory for all of them from the beginning.
+    /// Creates slots with memory for all from the beginning.
     pub(crate) fn preallocated(max: u16) -> Slots<S> {
         let count = usize::from(max);
         Slots { slots: Vec::with_capacity(count), free: Vec::with_capacity(count), max }
     }
 
-    /// How many slots there are, in use or not.
+    /// Number of slots, in use or not.
     #[inline(always)]
     pub(crate) fn max(&self) -> usize {
         usize::from(self.max)
     }
 
-    /// How many are in use.
+    /// Number of slots in use.
     #[inline(always)]
     pub(crate) fn used(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// How many are free.
+    /// Number of free slots.
     #[inline(always)]
     pub(crate) fn room(&self) -> usize {
         self.max() - self.used()
@@ -66,7 +66,7 @@ impl<S: Default> Slots<S> {
         self.slots.get(usize::from(slot))
     }
 
-    /// The same, to be changed.
+    /// The slot of that number, to be changed.
     #[inline(always)]
     pub(crate) fn get_mut(&mut self, slot: u16) -> Option<&mut S> {
         self.slots.get_mut(usize::from(slot))
@@ -77,7 +77,7 @@ impl<S: Default> Slots<S> {
         self.slots.iter().enumerate().map(|(slot, held)| (slot as u16, held))
     }
 
-    /// The same, to be changed.
+    /// All slots that were ever needed, to be changed.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u16, &mut S)> {
         self.slots.iter_mut().enumerate().map(|(slot, held)| (slot as u16, held))
     }

@@ -7,8 +7,8 @@
 
 use block::Nanos;
 
-/// How long a command may take by default, as in Linux: `nvme_core.io_timeout`, and `timeout` of
-/// SCSI devices.
+/// Default time limit of a command, as in Linux: `nvme_core.io_timeout`, and `timeout` of SCSI
+/// devices.
 pub const IO_TIMEOUT: Nanos = Nanos::from_secs(30);
 /// The shortest time between two scans.
 const INTERVAL_MIN: Nanos = Nanos::from_millis(500);
@@ -63,7 +63,7 @@ impl IoTimeout {
         IoTimeout { limit, interval, late, due }
     }
 
-    /// When the next scan is due.
+    /// Time at which the next scan is due.
     #[inline]
     pub(crate) fn due(&self) -> Nanos {
         self.due
@@ -83,7 +83,7 @@ impl IoTimeout {
         age.0 >= self.late.0
     }
 
-    /// How long a command may take.
+    /// Time limit of a command.
     pub(crate) fn limit(&self) -> Nanos {
         self.limit
     }
@@ -98,9 +98,9 @@ fn scan_interval(limit: Nanos) -> Nanos {
     Nanos(limit.0 / SCANS_PER_LIMIT).max(INTERVAL_MIN)
 }
 
-/// How long a peer may leave a ping unanswered, `least` at least: as long as a command that may
-/// take `limit` can be in flight, so that no ping gives up sooner than a command would. Without a
-/// limit, `least`.
+/// Time limit for the answer to a ping, at least `least`: as long as a command that may take
+/// `limit` can be in flight, so that no ping gives up sooner than a command would. Without a limit,
+/// `least`.
 pub(crate) fn ping_timeout(limit: Nanos, least: Nanos) -> Nanos {
     if limit == Nanos(0) {
         return least;
@@ -121,7 +121,7 @@ impl PingTimeout {
         PingTimeout { until: later(now, span), extended: false }
     }
 
-    /// When to check whether it has expired.
+    /// Time of the next check whether the timer has expired.
     pub(crate) fn until(&self) -> Nanos {
         self.until
     }
@@ -163,7 +163,7 @@ mod test {
         assert_eq!(ping_timeout(Nanos(0), Nanos(7)), Nanos(7));
     }
 
-    /// How long a command is in flight that begins `after` a scan, until it is late.
+    /// Time until a command that begins `after` a scan is late.
     fn lasts(limit: Nanos, after: Nanos) -> Nanos {
         let mut timeout = IoTimeout::new(limit, Nanos(0));
         let began = timeout.due() + after;

@@ -7,7 +7,7 @@ use crate::{Outbox, Request, UnitId};
 use super::backlog::part_begin;
 use super::{IOS_PER_COMMAND, part_tag};
 
-/// How much of the data of a command is with its volume.
+/// Progress of the data of a command to or from its volume.
 #[derive(Debug, Default)]
 pub(crate) struct Transfer {
     pub(crate) unit: UnitId,

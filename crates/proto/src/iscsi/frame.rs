@@ -24,7 +24,7 @@ pub(super) struct Frame {
 
 /// The next header.
 pub(super) enum Next<'a> {
-    /// In place, without additional header segments.
+    /// The PDU is in the received bytes, without additional header segments.
     Whole(&'a Header),
     /// Collected; its additional header segments were skipped.
     Collected(Header),

@@ -25,7 +25,7 @@ pub(super) enum Key {
     ProtocolLevel,
 }
 
-/// How the result follows from both ends' values.
+/// Rule by which the result follows from both ends' values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// The first of the originator's list that the responder supports.

@@ -28,7 +28,7 @@ pub(super) struct Params {
 }
 
 impl Params {
-    /// From the results; `values` has the peer's MaxRecvDataSegmentLength.
+    /// Parameters by the results; `values` has the peer's MaxRecvDataSegmentLength.
     pub(super) fn new(values: &Values, receive_max: u32) -> Params {
         let max_burst = values.get(Key::MaxBurstLength);
         let data_digest = values.is(Key::DataDigest);

@@ -60,7 +60,7 @@ struct Registry {
     begun: u64,
     /// I/O queues, by their controller's ordinal and their own, until nothing of them is left.
     seats: BTreeMap<(u64, u64), Seat>,
-    /// How many of them are ending.
+    /// Number of controllers that are ending.
     ending: usize,
     /// Number of queues that ever joined, and of instances of controllers.
     joined: u64,

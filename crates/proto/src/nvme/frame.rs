@@ -81,7 +81,7 @@ pub(super) struct Frame {
 
 /// The next header.
 pub(super) enum Next<'a> {
-    /// In place.
+    /// The PDU is in the received bytes.
     Whole(&'a [u8]),
     /// Collected.
     Collected(Collected),

@@ -1,4 +1,4 @@
-//! How an end builds PDUs in its outbox, with the negotiated digests and padding.
+//! Building of PDUs by an end in its outbox, with the negotiated digests and padding.
 
 use crate::Outbox;
 use crate::crc32c::crc32c;

@@ -306,7 +306,7 @@ mod test {
         Unit::new(UnitId(7), Geometry::new(bytes, block_bytes), None, identity)
     }
 
-    /// The same, read-only.
+    /// A read-only unit for the tests of all families.
     pub(super) fn protected(bytes: u64, block_bytes: u32) -> Unit {
         let mut unit = unit(bytes, block_bytes);
         unit.geometry.read_only = true;

@@ -209,7 +209,7 @@ fn the_newest_of_several_logins_is_let_in() {
     assert_eq!((answer(&mut first), answer(&mut second)), (None, Some(0)));
 }
 
-/// How a flush ends.
+/// Outcome of a flush.
 fn flush(raw: &mut Raw, fault: Option<Fault>) -> Option<Sense> {
     raw.served.faults.extend(fault);
     let tag = raw.command(1, cdb::synchronize_cache16(), Way::None, 0, &[]);

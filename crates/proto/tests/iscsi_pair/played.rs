@@ -124,7 +124,7 @@ impl Played {
         self.open_with(device | 0x10, lbpme);
     }
 
-    /// The same, with forced unit access only if the byte says so.
+    /// Answers the first questions, with forced unit access if the byte has the bit.
     pub fn open_with(&mut self, device: u8, lbpme: u8) {
         let attention = Sense::POWER_ON_RESET;
         let tag = self.command(|cdb| cdb[0] == 0x00).task_tag;

@@ -65,7 +65,7 @@ fn feed_initiator(end: &mut IscsiInitiator, out: &mut Outbox, bytes: &[u8], rng:
 struct Recorded {
     up: Vec<u8>,
     down: Vec<u8>,
-    /// How long the login was.
+    /// Length of the login in bytes.
     login: [usize; 2],
 }
 

@@ -57,7 +57,7 @@ impl Raw {
         raw
     }
 
-    /// The same, with unit attentions out of the way.
+    /// Logs in, and clears unit attentions.
     pub fn ready(setup: &Setup, keys: &[(&str, &str)]) -> Raw {
         let mut raw = Raw::logged_in(setup, keys);
         raw.at_ease();
@@ -119,12 +119,12 @@ impl Raw {
         notices
     }
 
-    /// Another connection did something.
+    /// Gives the end a notice of another connection.
     pub fn notice(&mut self, notice: &Notice) {
         self.served.end.notice(notice, &mut || true, &mut self.served.out);
     }
 
-    /// The same, and the initiator has closed the connection.
+    /// Gives the end a notice after the initiator has closed the connection.
     pub fn notice_when_closed(&mut self, notice: &Notice) {
         self.served.end.notice(notice, &mut || false, &mut self.served.out);
     }
@@ -226,7 +226,7 @@ pub fn split(mut bytes: &[u8]) -> Vec<Answer> {
     answers
 }
 
-/// How a command ended, and the PDUs that do not belong to it.
+/// Outcome of a command, and the PDUs of others.
 pub fn end_of(tag: u32, answers: Vec<Answer>) -> (Option<End>, Vec<Answer>) {
     let (mut data, mut end, mut others) = (Vec::new(), None, Vec::new());
     let signed = |over: bool, under: bool, count: u32| {

@@ -9,12 +9,12 @@ use crate::harness::{Pair, Rng, Setup, io};
 const LIMITS: [u64; 7] = [1, 5, 15, 20, 30, 60, 86_400];
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// When the session has ended at the latest, for an I/O that began with the stop.
+/// Latest end of the session, for an I/O that began with the stop.
 fn latest(limit: Nanos) -> Nanos {
     limit + Nanos(2 * (limit.0 / 8).max(SECOND.0 / 2))
 }
 
-/// How a session ends, and how long after its target stopped for so long; `None` if it does not.
+/// End of a session, and the time from its target's stop, of this length; `None` if it goes on.
 fn outcome(limit: Nanos, since: Nanos, stop: Nanos, busy: bool) -> Option<(Ending, Nanos)> {
     let mut pair = Pair::ready(&Setup { io_timeout: limit, ..Setup::default() });
     // Both ends are idle, and ping each other.

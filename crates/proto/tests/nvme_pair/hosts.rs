@@ -434,7 +434,7 @@ fn the_association_is_kept_alive() {
     assert_eq!(ended, Err(Ending::TimedOut("the target does not answer keep-alives")));
 }
 
-/// How the opening of an association ends when a page of 4096 bytes is changed on the way.
+/// Outcome of the opening of an association when a page of 4096 bytes is changed on the way.
 fn opened_with(which: usize, at: usize, bytes: &[u8]) -> Option<String> {
     let mut server = Server::usual();
     let host = NvmeAdmin::new(&config(1, false, false), server.now);

@@ -16,7 +16,7 @@ pub struct Wire<E> {
     /// Chunk size of the stream, in bytes.
     pub chunk: usize,
     pub ended: Option<Ending>,
-    /// How many bytes went either way.
+    /// Number of bytes in each direction.
     pub carried: [usize; 2],
 }
 

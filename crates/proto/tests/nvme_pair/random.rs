@@ -55,7 +55,7 @@ fn apply(changes: &[Change], bytes: &mut Vec<u8>) {
     }
 }
 
-/// How far a connection is before the noise begins.
+/// State of a connection before the noise begins.
 #[derive(Clone, Copy, Debug)]
 enum Start {
     Fresh,

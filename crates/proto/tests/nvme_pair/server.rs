@@ -131,7 +131,7 @@ impl Server {
         Server::new(vec![Store::new(4 << 20, 512, true), Store::new(4 << 20, 4096, false)])
     }
 
-    /// The same, with all reads and writes coming to the stores.
+    /// Creates a server whose reads and writes all reach the stores.
     pub fn apart() -> Server {
         Server::new(vec![Store::new(4 << 20, 512, false), Store::new(4 << 20, 4096, false)])
     }

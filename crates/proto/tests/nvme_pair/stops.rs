@@ -11,7 +11,7 @@ use crate::server::{Server, sent};
 const LIMITS: [u64; 7] = [1, 5, 15, 20, 30, 60, 86_400];
 const SECOND: Nanos = Nanos::from_secs(1);
 
-/// When the queue has ended at the latest, for an I/O that began with the stop.
+/// Latest end of the queue, for an I/O that began with the stop.
 fn latest(limit: Nanos) -> Nanos {
     limit + Nanos(2 * (limit.0 / 8).max(SECOND.0 / 2))
 }
@@ -21,8 +21,8 @@ fn joined(io_timeout: Nanos) -> Joined {
     Joined::new(Server::usual(), config, usize::MAX)
 }
 
-/// How an association ends, at its queue or its admin queue, and how long after its target stopped
-/// for so long; `None` if it does not.
+/// End of an association, at its queue or its admin queue, and the time from its target's stop, of
+/// this length; `None` if it goes on.
 fn outcome(limit: Nanos, since: Nanos, stop: Nanos, busy: bool) -> Option<(Ending, Nanos)> {
     let mut joined = joined(limit);
     let stop_at = joined.server.now + since;

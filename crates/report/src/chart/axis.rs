@@ -12,7 +12,7 @@ pub struct Axis {
     pub name: String,
     /// Unit of the values.
     pub unit: Unit,
-    /// How values are laid out.
+    /// Scale of the axis.
     pub scale: Scale,
 }
 
@@ -33,14 +33,15 @@ pub enum Unit {
     Times,
 }
 
-/// How values are laid out.
+/// Scale of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly, from 0.
     Linear,
-    /// By decades; values of 0 and below have no position.
+    /// Logarithmic, by decades; values of 0 and below have no position.
     Log,
-    /// By the share of samples above: 0, 90, 99 and 99.9 % have equal distances.
+    /// Scale of percentiles, by the share of samples above: 0, 90, 99 and 99.9 % have equal
+    /// distances.
     Percentile,
 }
 

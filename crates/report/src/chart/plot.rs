@@ -32,8 +32,7 @@ pub struct Series {
     pub name: String,
     /// In ascending order of x.
     pub points: Vec<Point>,
-    /// How its figures came about: measured is drawn solid, emulated dash and dot, simulated
-    /// dashed.
+    /// Origin of its figures: measured is drawn solid, emulated dash and dot, simulated dashed.
     pub origin: Origin,
     /// A guide for the eye, as an ideal or a fitted law: thin and without points.
     pub is_guide: bool,

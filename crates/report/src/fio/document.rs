@@ -92,7 +92,7 @@ pub(super) struct Job {
 /// ignore it.
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub(super) struct Trust {
-    /// How the figures came about: measured, emulated or simulated.
+    /// Origin of the figures: measured, emulated or simulated.
     pub origin: String,
     pub class: &'static str,
     /// The class with the reason that matters most.
@@ -104,7 +104,7 @@ pub(super) struct Trust {
     pub partial: Option<String>,
     /// Unanswered I/Os of the job. Latencies include them with their age.
     pub waiting_ios: u64,
-    /// From where latencies are lower bounds therefore.
+    /// Limit above which latencies are lower bounds therefore.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waiting_from_ns: Option<u64>,
     pub connections_lost: u64,

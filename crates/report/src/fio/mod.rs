@@ -47,7 +47,7 @@ const VERSION: &str = "fio-3.33";
 pub struct Include {
     /// The histograms, as `json+` has them.
     pub plus: bool,
-    /// How far to believe each job, in an object that fio does not write.
+    /// Class of each job, in an object that fio does not write.
     pub trust: bool,
 }
 
@@ -106,7 +106,7 @@ fn each_job<T>(steps: &[RunResult], include: Include, of: impl Fn(Job, &Group<'_
     made
 }
 
-/// How many of fio's jobs, each clone counted, ended with an error.
+/// Number of fio's jobs, each clone counted, that ended with an error.
 pub fn failed(steps: &[RunResult]) -> usize {
     let of = |result: &RunResult| {
         let fails = |group: &Group<'_>| error(result, group).is_some();
@@ -124,7 +124,7 @@ pub(crate) fn percentiles(buckets: &Buckets, percents: &[f64]) -> Vec<(f64, u64)
     bins::percentiles(&bins::bins(buckets), percents)
 }
 
-/// When the window ended: in milliseconds, and in words.
+/// End of the window: in milliseconds, and in words.
 fn ended(result: &RunResult) -> (i64, String) {
     let (_, ended) = ended::window(result);
     (ended.as_millisecond(), ended.strftime("%a %b %e %H:%M:%S %Y").to_string())
@@ -391,7 +391,7 @@ mod test {
         assert_eq!((keys(&both), &both["mixed"]), ([true; 5], mixed));
     }
 
-    /// As in fio, a job without options shows none, and a job whose options have no values shows an
+    /// A job without options shows none, as in fio, and a job whose options have no values shows an
     /// empty object.
     #[test]
     fn options_are_those_of_the_file() {

@@ -25,9 +25,9 @@ pub struct Driven {
 pub struct Trace {
     /// The lines so far.
     pub text: String,
-    /// By the workers' places in the run.
+    /// Workers by their positions in the run.
     workers: BTreeMap<u32, Driven>,
-    /// When the last I/O began.
+    /// Begin of the last I/O.
     last_us: u64,
 }
 

@@ -9,7 +9,7 @@ use stats::sweep::{Cell, SweepResult};
 use crate::compare;
 use crate::page::{Content, Section};
 
-/// How many volumes are named.
+/// Maximum number of volumes in a title.
 const NAMED: usize = 3;
 
 /// The volumes and the host of a run: "file:/data/disk.img on box".

@@ -105,7 +105,7 @@ fn best(sweep: &SweepResult) -> String {
     format!("{most}{}{about}{at}; {}", figure::iops(iops.median), knee.unwrap_or_default())
 }
 
-/// How far to believe it: as far as the cell that is believed least.
+/// Class of the sweep: the worst of its cells.
 fn judged(sweep: &SweepResult) -> Option<Judged> {
     let measured = || sweep.cells.iter().filter(|cell| cell.iops.is_some());
     let class = measured().map(|cell| cell.class).max_by_key(|class| reason::rank(*class))?;

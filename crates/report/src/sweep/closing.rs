@@ -119,7 +119,7 @@ fn write_best(
     writeln!(out, "{:LABEL$}p50 {p50}   p99 {p99}   max {max}", "latency")
 }
 
-/// How many cells there are, and of which class they are.
+/// Number of cells, by class.
 fn classes(sweep: &SweepResult) -> String {
     let of = |class: Class| {
         let cells = sweep.cells.iter().filter(|cell| cell.iops.is_some() && cell.class == class);

@@ -88,7 +88,7 @@ fn placed(at: &Value, taken: &mut BTreeSet<(u64, u64)>) -> Result<(), String> {
     let cells = (x..x + w).flat_map(|x| (y..y + h).map(move |y| (x, y)));
     match cells.filter(|cell| !taken.insert(*cell)).count() {
         0 => Ok(()),
-        _ => Err(format!("it covers another one: {at}")),
+        _ => Err(format!("the panel at {at} covers another panel")),
     }
 }
 
@@ -181,7 +181,7 @@ fn a_dashboard_that_is_none_is_told() {
             "drumfire_iops has no label target",
         ),
         ("/panels/1/id".to_owned(), 1.into(), "its id is 1"),
-        ("/panels/1/gridPos/x".to_owned(), 0.into(), "it covers another one"),
+        ("/panels/1/gridPos/x".to_owned(), 0.into(), "covers another panel"),
         ("/panels/1/gridPos/w".to_owned(), 13.into(), "does not fit on 24 columns"),
         ("/panels/1/type".to_owned(), "graph3d".into(), "its type is \"graph3d\""),
         ("/schemaVersion".to_owned(), "39".into(), "schemaVersion is"),

@@ -18,7 +18,7 @@ const LOOK: Nanos = Nanos::from_millis(1);
 pub(super) struct Leaving {
     unit: UnitId,
     departure: Arc<Departure>,
-    /// When its connections are closed.
+    /// Time at which the volume's connections are closed.
     until: Nanos,
     /// Numbers of the connections that were asked to leave.
     asked: Vec<u32>,
@@ -102,7 +102,7 @@ impl<R: Reactor> Portal<R> {
         count
     }
 
-    /// When removals are looked at.
+    /// Time of the next check of removals.
     pub(super) fn look_at_leaving(&self) -> Option<Nanos> {
         (!self.leaving.is_empty()).then_some(self.looked + LOOK)
     }

@@ -93,11 +93,11 @@ pub(super) struct Host {
     pub released: bool,
     /// Seconds that it told the leader in this round.
     pub told: u32,
-    /// When it was told to leave, or missed the leader.
+    /// Time at which the host was asked to leave, or missed the leader.
     pub ended: Option<(Nanos, bool)>,
     /// True beginning of its window.
     pub began: Nanos,
-    /// When it was next to be called.
+    /// Time of the host's next call.
     pub wake: Nanos,
 }
 

@@ -12,7 +12,7 @@ const NOTICE: Nanos = Nanos::from_secs(2);
 /// The truth about a story, apart from the fleet's own report.
 pub(super) struct Truth {
     pub report: FleetReport,
-    /// When each rank from 1 was killed.
+    /// Time at which each rank from 1 was killed.
     killed: Vec<Option<Nanos>>,
     /// Ranks to which something happened that may make them late or lost; 0 is the leader.
     unsettled: Vec<bool>,

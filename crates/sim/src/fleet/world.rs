@@ -18,7 +18,7 @@ const NEVER: Nanos = Nanos(u64::MAX);
 pub struct FleetReport {
     /// Rounds with a result.
     pub rounds: u64,
-    /// Of these, with a rank lost.
+    /// Number of these with a lost rank.
     pub partial: u64,
     /// Rounds that a rank refused.
     pub refused: u64,

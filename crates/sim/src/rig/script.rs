@@ -1,4 +1,4 @@
-//! When and how volumes complete I/Os, decided by the seed before anything runs.
+//! Completions of I/Os by volumes, decided by the seed before anything runs.
 
 use block::{Connection, Fault, Nanos, Rng};
 
@@ -50,7 +50,7 @@ pub(super) struct Script {
     lies_from: Option<u64>,
     /// Queue depth of a lane.
     pub(super) narrow: usize,
-    /// When each server of each volume is free.
+    /// Time at which each server of each volume is free.
     busy: Vec<Vec<u64>>,
     rng: Rng,
 }

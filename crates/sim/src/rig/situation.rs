@@ -101,7 +101,7 @@ pub enum Mishap {
     Narrow,
     /// Simultaneous completions come in reverse order.
     Reverse,
-    /// From some time on reads occasionally return wrong data.
+    /// Reads occasionally return wrong data from some time on.
     Lie,
 }
 

@@ -57,16 +57,16 @@ pub(super) struct Truth {
     pub(super) end: u64,
     /// Measured seconds, from and to.
     pub(super) seconds: Vec<(u64, u64)>,
-    /// When each worker's measurement starts, if later than the run's; else 0.
+    /// Start of each worker's measurement, if later than the run's; else 0.
     pub(super) opens: Vec<u64>,
     /// End of each worker.
     pub(super) ended: Vec<Option<u64>>,
-    /// When a lane was first lost, or data was wrong.
+    /// Time at which a lane was first lost, or data was wrong.
     pub(super) lost: Option<u64>,
-    /// When a read returned wrong data.
+    /// Time at which a read returned wrong data.
     pub(super) lied: Option<u64>,
     pub(super) stopped: bool,
-    /// When the run stopped waiting for late completions.
+    /// Time at which the run stopped waiting for late completions.
     pub(super) given_up: u64,
     /// Some planned I/Os were not submitted, and only the worker knows their kind.
     pub(super) unsure: bool,

@@ -10,11 +10,11 @@ use crate::net::Net;
 /// Known times of a world's clients and cores.
 #[derive(Default)]
 pub(super) struct Agenda {
-    /// When each client has something to do without an event.
+    /// Time at which each client has something to do without an event.
     clients: Vec<Nanos>,
     /// Clients that have events.
     news: Vec<bool>,
-    /// When each core has something to do without an event.
+    /// Time at which each core has something to do without an event.
     cores: Vec<Nanos>,
     /// An outside change: all must be polled again.
     pub(super) is_stale: bool,

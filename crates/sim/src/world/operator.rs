@@ -14,7 +14,7 @@ pub(super) struct Removal {
     departure: Arc<Departure>,
     disk: usize,
     began: Nanos,
-    /// How long the disk stays away.
+    /// Time for which the disk stays away.
     span: Nanos,
 }
 

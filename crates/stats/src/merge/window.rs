@@ -5,7 +5,7 @@ use crate::run::CommonWindow;
 
 /// Longest window that is believed: a year.
 pub(super) const LONGEST_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// By how much a window may be shorter than the time in it: two clocks measured them.
+/// Tolerance for a window that is shorter than the time in it: two clocks measured them.
 pub(super) const SLACK_S: f64 = 0.05;
 
 /// Computes the time in which all hosts measured.

@@ -186,7 +186,7 @@ pub struct CommonWindow {
     pub start_skew_ns: u64,
     /// Between the earliest and the latest end, in nanoseconds.
     pub end_skew_ns: u64,
-    /// By how much both may be wrong because clocks differ, in nanoseconds; `None` if a clock is
-    /// not disciplined. 0 on one machine, which has one clock.
+    /// Maximum error of both because clocks differ, in nanoseconds; `None` if a clock is not
+    /// disciplined. 0 on one machine, which has one clock.
     pub clock_bound_ns: Option<u64>,
 }

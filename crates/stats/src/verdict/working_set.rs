@@ -108,7 +108,7 @@ impl WorkingSet {
             )),
             Medium::Memory { .. } => pass("memory of this process, not a disk".to_owned()),
             Medium::TargetMemory => pass("memory of the target, not a disk".to_owned()),
-            Medium::Beneath(what) => warn(format!("all of it is in memory ({what})")),
+            Medium::Beneath(what) => warn(format!("the whole range is in memory ({what})")),
             Medium::PageCache { memory_bytes, all_bytes } => {
                 let wanted = memory_bytes.saturating_mul(MEMORIES);
                 let words = format!(

@@ -22,7 +22,7 @@ pub(super) struct Port {
     batches: Vec<Batch>,
     /// Abandoned lanes with I/Os in flight.
     ghosts: Ghosts,
-    /// When to look for legs that hang.
+    /// Time of the next check for legs that hang.
     look_at: Nanos,
     /// For each leg, its number of changes in doubt at the last look.
     doubts: Vec<u64>,

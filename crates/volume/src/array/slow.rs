@@ -18,7 +18,7 @@ const AGAIN: Nanos = Nanos::from_secs(600);
 #[derive(Default)]
 pub(super) struct Slow {
     look_at: Nanos,
-    /// When each leg was named last.
+    /// Time at which each leg was named last.
     told: Vec<Option<Nanos>>,
 }
 

@@ -26,7 +26,7 @@ pub use subsystems::discover_nvme;
 
 /// Time limit of an address.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a login may be sent to another address: targets with a group address do it once.
+/// Maximum number of redirections of a login: targets with a group address do it once.
 pub(crate) const REDIRECTS_MAX: u8 = 4;
 
 /// Properties that a target reports for a volume.

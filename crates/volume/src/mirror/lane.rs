@@ -63,7 +63,7 @@ pub(crate) struct MirrorLane<R> {
     answers: Vec<Done>,
     /// Abandoned lanes with I/Os in flight.
     ghosts: Ghosts,
-    /// When to look for I/Os that wait for long.
+    /// Time of the next check for I/Os that wait for long.
     look_at: Nanos,
     /// The legs of the last causes of faults, for [`words_of`](Lane::words_of).
     blamed: VecDeque<(Cause, usize)>,

@@ -41,7 +41,7 @@ pub(crate) struct Again<R: Wire> {
     /// Time after which the lane stops reconnecting.
     patience: Nanos,
     state: LinkState<R::Attempt>,
-    /// When the connection broke, and the delay after the next failure.
+    /// Time at which the connection broke, and the delay after the next failure.
     since: Nanos,
     pause: Nanos,
     ledger: Ledger,

@@ -26,7 +26,7 @@ pub struct Attempt {
 }
 
 enum Way {
-    /// To a numeric address: the kernel connects in the background.
+    /// Connects to a numeric address: the kernel connects in the background.
     Kernel(Connecting),
     /// An attempt in a thread, because resolving names and opening an association take time.
     Thread(Receiver<Result<TcpStream, String>>),

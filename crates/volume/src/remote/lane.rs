@@ -59,7 +59,7 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     opening: Option<Opening<R::Attempt>>,
     /// The lane is being closed.
     closing: bool,
-    /// When to check whether an idle connection is still usable.
+    /// Time of the next check whether an idle connection is still usable.
     look: Nanos,
     broken: Option<String>,
     /// Connection counters, without the time since a loss that lasts.
@@ -76,7 +76,7 @@ pub struct RemoteLane<D: Dial, R: Wire> {
     looks: Cell<bool>,
     /// The name of the last connection.
     name: Option<Name>,
-    /// How often the login in progress was sent to another address.
+    /// Number of redirections of the login in progress.
     redirects: u8,
     /// Time of the last call.
     now: Nanos,

@@ -9,7 +9,7 @@ use super::super::tool;
 use crate::process;
 use crate::target_folder;
 
-/// Runs the entry point of an image, with its version and a race.
+/// Runs the program of an image by its name, with its version and a race.
 pub fn run(image: &Path) -> Result<String> {
     let buildah = process::find("buildah").context("apt-get install buildah")?;
     let storage = target_folder().join("dist-images");
@@ -31,7 +31,7 @@ pub fn run(image: &Path) -> Result<String> {
     ensure!(user.trim() == "65534:65534", "the user is {}", user.trim());
     let inside = |args: &[&str]| {
         let mut command = buildah();
-        command.args(["run", "--isolation", "chroot", name, "--", "/drumfire"]).args(args);
+        command.args(["run", "--isolation", "chroot", name, "--", "drumfire"]).args(args);
         tool(&mut command)
     };
     let version = inside(&["--version"])?;

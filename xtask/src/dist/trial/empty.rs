@@ -14,7 +14,10 @@ const STARTS: usize = 50;
 /// Time of a start, at most; by the median, as other programs run meanwhile.
 const START_LIMIT: Duration = Duration::from_millis(20);
 
-/// Starts the program of the static archive, lets it race, and times its start.
+/// Script that serves in the root, and drives the served volume.
+const SERVE: &str = include_str!("serve.sh");
+
+/// Starts the program of the static archive, lets it race and serve, and times its start.
 pub fn run(archive: &Path) -> Result<String> {
     let root = target_folder().join("dist-empty");
     let _ = std::fs::remove_dir_all(&root);
@@ -30,6 +33,11 @@ pub fn run(archive: &Path) -> Result<String> {
     let version = tool(inside().arg("--version"))?;
     let race = tool(inside().args(["race", "--seconds", "1", "--ramp", "1"]))?;
     ensure!(race.contains("IOPS"), "race printed no rate:\n{race}");
+    let mut serve = Command::new("unshare");
+    // Nothing that the script starts outlives it.
+    serve.args(["--pid", "--fork", "--kill-child", "sh", "-c", SERVE, "sh"]);
+    let served = tool(serve.arg(&root))?;
+    ensure!(served.lines().count() == 2, "two clients printed:\n{served}");
     let mut times = Vec::new();
     for _ in 0..STARTS {
         let began = Instant::now();
@@ -42,5 +50,5 @@ pub fn run(archive: &Path) -> Result<String> {
     ensure!(median <= START_LIMIT, "a start takes {median:?}, not {START_LIMIT:?}");
     std::fs::remove_dir_all(&root)?;
     let rate = race.lines().find(|line| line.contains("IOPS measured")).unwrap_or_default();
-    Ok(format!("{}, starts in {median:?} in an empty root: {rate}", version.trim()))
+    Ok(format!("{}, starts in {median:?} in an empty root, serves: {rate}", version.trim()))
 }

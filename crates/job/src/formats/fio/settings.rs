@@ -333,7 +333,7 @@ pub enum Service {
     Turns(u32),
     /// At random, with this number of I/Os on each.
     Random(u32),
-    /// By a distribution.
+    /// Drawn from a distribution.
     ByLaw(Distribution),
     /// One after the other.
     OneByOne,

@@ -6,15 +6,15 @@ use stats::{Second, Verdict};
 use super::*;
 use crate::run::on;
 
-/// When an I/O that begins at a time on a lane completes, if ever.
+/// Completion time of an I/O that begins at a time on a lane, if it ever completes.
 type Law = Box<dyn FnMut(usize, Nanos) -> Option<Nanos>>;
 
 /// The true I/Os of all lanes.
 struct Truth {
     law: Law,
-    /// When each completes, on which lane; those that never do are not here.
+    /// Completion time and lane of each I/O that completes.
     in_flight: Vec<(Nanos, usize, Io)>,
-    /// When each began and completed.
+    /// Begin and end of each I/O.
     all: Vec<(Nanos, Option<Nanos>)>,
     ready: Vec<Vec<Done>>,
     fault: Result<(), Fault>,

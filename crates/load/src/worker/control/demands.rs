@@ -17,7 +17,7 @@ pub(super) const TIMED_OUT: u32 = 110;
 pub(super) struct Guard {
     each: [(&'static str, Demand); 3],
     every: Nanos,
-    /// From when on rates count.
+    /// Time from which on rates count.
     from: Nanos,
     /// Bytes and I/Os of each direction.
     done: [(u64, u64); 3],
@@ -94,12 +94,12 @@ impl Guard {
         })
     }
 
-    /// When it checks next between I/Os.
+    /// Time of the next check between I/Os.
     pub(super) fn wake(&self) -> Option<Nanos> {
         (0..self.each.len()).filter_map(|way| self.hopeless(way)).min()
     }
 
-    /// When a direction is too slow without a completion before.
+    /// Time at which a direction without a completion is too slow.
     fn hopeless(&self, way: usize) -> Option<Nanos> {
         let (at, bytes, ios) = self.last[way].filter(|_| self.in_flight[way].1 > 0)?;
         let (done, in_flight, demand) = (self.done[way], self.in_flight[way], self.each[way].1);

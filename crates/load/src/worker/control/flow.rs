@@ -9,7 +9,7 @@ use block::Nanos;
 use super::Gate;
 use job::spec::{Flow, RunSpec};
 
-/// When to check again whether the others have caught up.
+/// Time of the next check whether the others have caught up.
 const SOON: Nanos = Nanos(20_000);
 
 /// Shared by the workers of one flow.

@@ -17,7 +17,7 @@ pub(super) struct Cores {
     pub write_s: f64,
     /// CPU time of each byte.
     pub per_byte_s: f64,
-    /// The same times with their intervals.
+    /// Times of the runs with their intervals.
     pub fitted: Vec<Fitted>,
 }
 

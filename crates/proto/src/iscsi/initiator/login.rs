@@ -181,7 +181,7 @@ impl Login {
                 return Err(refused("the target moves to another login stage than requested"));
             }
             if self.prover.as_ref().is_some_and(|prover| !prover.is_done()) {
-                return Err(refused("the target ends the authentication before its end"));
+                return Err(refused("the target ended the authentication too early"));
             }
             self.stage = asked;
         }

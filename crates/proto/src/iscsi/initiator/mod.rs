@@ -49,7 +49,7 @@ pub struct InitiatorConfig {
     pub data_digest: bool,
     /// I/Os in flight at most, 1 to 4096.
     pub max_outstanding: u16,
-    /// How long login and the first questions may take.
+    /// Time limit of login and the first commands.
     pub login_timeout: Nanos,
     /// Idle time after which the target is pinged (NOP-Out). Zero: never.
     pub nop_interval: Nanos,
@@ -127,9 +127,9 @@ pub struct IscsiInitiator {
     retries: VecDeque<(Nanos, u16)>,
     began: Nanos,
     heard: Nanos,
-    /// When the ping was sent that waits for an answer, and until when it does.
+    /// Time of the unanswered ping, and its deadline.
     ping: Option<(Nanos, PingTimeout)>,
-    /// When to log out even though I/Os are in flight.
+    /// Time of a logout even though I/Os are in flight.
     logout_at: Option<Nanos>,
 }
 
@@ -237,7 +237,7 @@ impl IscsiInitiator {
         Ok(())
     }
 
-    /// How many commands the target takes now.
+    /// Number of commands that the target accepts now.
     #[inline(always)]
     fn window(&self) -> usize {
         let open = self.command_max.wrapping_sub(self.command_number).wrapping_add(1) as i32;

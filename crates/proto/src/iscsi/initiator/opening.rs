@@ -39,7 +39,7 @@ pub(super) struct Opening {
     /// Data received so far.
     data: Vec<u8>,
     attempts: u32,
-    /// When to repeat it.
+    /// Time of the repetition.
     pub(super) again_at: Option<Nanos>,
 }
 

@@ -150,7 +150,7 @@ macro_rules! pdu {
         }
 
         impl $name {
-            /// From a header.
+            /// Reads the fields from a header.
             $(#[$inline])?
             pub fn parse(header: &Header) -> $name {
                 $name { $($field: $place.get(header),)+ }

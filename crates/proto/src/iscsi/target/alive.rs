@@ -20,7 +20,7 @@ pub(super) struct Alive {
     logout_until: Option<Nanos>,
 }
 
-/// How long an initiator may take for a logout that we request.
+/// Time limit of an initiator for a logout that we request.
 const LOGOUT_SECONDS: u16 = 5;
 
 //= RFC 7143 §11.9.1: event 1 is "target requests logout", Parameter3 has the time limit.
@@ -38,7 +38,7 @@ impl Alive {
         self.heard = now;
     }
 
-    /// When bytes were last received.
+    /// Time at which bytes were last received.
     pub(super) fn last_heard(&self) -> Nanos {
         self.heard
     }

@@ -22,7 +22,7 @@ pub(super) struct Held {
     pub(super) request: LoginRequest,
     /// The text of the answer.
     pub(super) text: Vec<u8>,
-    /// When it is looked at next.
+    /// Time of the next check.
     look_at: Nanos,
     was_told: bool,
 }
@@ -97,7 +97,7 @@ impl IscsiTarget {
         }
     }
 
-    /// When a login that waits is looked at.
+    /// Time of the next check of a waiting login.
     pub(super) fn held_deadline(&self) -> Option<Nanos> {
         self.held.as_ref().map(|held| held.look_at)
     }

@@ -165,7 +165,7 @@ impl IscsiTarget {
         ((len / burst) * burst.div_ceil(part) + (len % burst).div_ceil(part)) as usize
     }
 
-    /// How much of the outbox `len` bytes take that are copied.
+    /// Room in the outbox for `len` bytes that are copied.
     pub(super) fn copied_bytes(&self, len: u32) -> usize {
         // A burst may have begun before.
         len as usize + (self.parts(len) + 1) * HEADERS_BYTES

@@ -242,7 +242,7 @@ impl IscsiTarget {
         self.end_after_data(header, place, flow, sense, out);
     }
 
-    /// The same, with the residual count of `flow`.
+    /// Sends the response with the residual count of `flow`.
     fn end_after_data(
         &mut self,
         header: &Header,

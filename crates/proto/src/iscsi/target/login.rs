@@ -407,7 +407,7 @@ impl IscsiTarget {
         self.answer_refused(now, out);
     }
 
-    /// When the refusal that is held back is due.
+    /// Time at which the delayed refusal is due.
     pub(super) fn refused_at(&self) -> Option<Nanos> {
         self.refused.as_ref().map(|refused| refused.0)
     }

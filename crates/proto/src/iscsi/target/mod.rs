@@ -61,7 +61,7 @@ pub struct TargetConfig {
     pub max_burst_bytes: u32,
     /// Longest unsolicited burst that we agree to, 512 to [`Pool::LARGE_BYTES`].
     pub first_burst_bytes: u32,
-    /// How long a login may take.
+    /// Time limit of a login.
     pub login_timeout: Nanos,
     /// Idle time after which the initiator is pinged (NOP-In). Zero: never.
     pub nop_interval: Nanos,
@@ -130,7 +130,7 @@ pub struct IscsiTarget {
     expected: u32,
     /// The highest MaxCmdSN sent.
     told: u32,
-    /// How many more commands there is memory for unsolicited data for.
+    /// Number of further commands whose unsolicited data has memory.
     affordable: u32,
     tasks: Tasks,
     backlog: Backlog,

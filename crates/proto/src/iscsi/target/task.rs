@@ -263,7 +263,7 @@ impl Flow {
         Flow { task_tag, expected, wanted, len, sent, data_number, burst_left }
     }
 
-    /// How many more (overflow) or fewer (underflow) bytes could have been, or were, moved.
+    /// Number of bytes missing (underflow) or in excess (overflow).
     //= RFC 7143 §11.4.5: residual counts.
     #[inline(always)]
     pub(super) fn residual(&self) -> Residual {

@@ -22,7 +22,7 @@ pub(super) struct Held {
     data: Vec<u8>,
     /// Bytes that came after the choice.
     late: Vec<u8>,
-    /// When the choice is looked at next.
+    /// Time of the next check of the choice.
     look_at: Nanos,
     was_told: bool,
 }
@@ -95,7 +95,7 @@ impl NbdTarget {
         self.losses = gone.map_or_else(|| KnownLosses::up_to(losses), |gone| gone.losses);
     }
 
-    /// When a choice that waits is looked at.
+    /// Time of the next check of a waiting choice.
     pub(super) fn held_deadline(&self) -> Option<Nanos> {
         self.held.as_ref().map(|held| held.look_at)
     }

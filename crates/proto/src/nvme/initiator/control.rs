@@ -34,7 +34,7 @@ pub(super) struct Control {
     awaits_events: bool,
     facts: Facts,
     rhythm: Rhythm,
-    /// When the next Keep Alive is due, unless one is outstanding, and the time-out of that one.
+    /// Time of the next Keep Alive, unless one is outstanding, and the time-out of that one.
     next_beat: Option<Nanos>,
     beat: Option<PingTimeout>,
     closing: bool,

@@ -57,7 +57,7 @@ const RECORD_BYTES: u64 = 1024;
 const PART_BYTES: u64 = 4096;
 /// Maximum number of entries.
 const ENTRIES_MAX: u64 = 16 << 10;
-/// How often the log may change while it is read.
+/// Maximum number of changes of the log while it is read.
 const TRIES_MAX: u32 = 10;
 /// Time-out of Connect and of each command.
 const PATIENCE: Nanos = Nanos::from_secs(10);

@@ -22,7 +22,7 @@ pub struct NvmeQueue {
     pub(super) stamps: Stamps,
     pub(super) incoming: Incoming,
     stage: Stage,
-    /// When connecting or closing is late.
+    /// Deadline for connecting or closing.
     until: Nanos,
     /// Time of the next Connect, after a refusal because of the previous queue.
     again_at: Option<Nanos>,
@@ -69,7 +69,7 @@ enum Stage {
     Opening,
     Connecting,
     Open,
-    /// To be closed when no I/O is in flight.
+    /// The queue closes when no I/O is in flight.
     Draining,
     Disconnecting,
     Closed,

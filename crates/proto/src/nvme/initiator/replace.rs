@@ -36,7 +36,7 @@ pub(super) fn is_supported(page: &[u8]) -> bool {
     page[at::CCRL] != 0
 }
 
-/// How long a controller takes to end its commands after it has lost its host, as it says.
+/// Time in which a controller ends its commands after it has lost its host, as reported.
 //= NVMe base §CQT: milliseconds; zero is not reported.
 pub(super) fn quiesce_time(page: &[u8]) -> Nanos {
     Nanos::from_millis(get16(page, at::CQT).into())

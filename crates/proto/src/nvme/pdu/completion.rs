@@ -100,7 +100,7 @@ impl Status {
         Status(kind << 8 | code)
     }
 
-    /// From the status field of a completion, without its phase tag.
+    /// Decodes the status field of a completion, without its phase tag.
     #[inline(always)]
     pub fn from_wire(field: u16) -> Status {
         Status(field >> 1)

@@ -9,19 +9,19 @@ use super::super::controllers::Membership;
 use super::admin::KEEP_ALIVE_UNIT_MS;
 use super::{NvmeTarget, NvmeTargetConfig, Stage};
 
-/// When things are due.
+/// Due times of a queue.
 #[derive(Debug)]
 pub(super) struct Alive {
     heard: Nanos,
     ticked: Nanos,
     connect_until: Nanos,
-    /// When a controller must be enabled.
+    /// Deadline for enabling a controller.
     enable_until: Nanos,
-    /// When a queue next checks whether its controller still exists.
+    /// Time of a queue's next check whether its controller still exists.
     look_at: Nanos,
 }
 
-/// How often an idle queue checks whether its controller still exists.
+/// Interval at which an idle queue checks whether its controller still exists.
 const LOOK_INTERVAL: Nanos = Nanos::from_secs(1);
 
 impl Alive {
@@ -42,7 +42,7 @@ impl Alive {
         self.ticked = now;
     }
 
-    /// When bytes were last received.
+    /// Time at which bytes were last received.
     pub(super) fn last_heard(&self) -> Nanos {
         self.heard
     }

@@ -19,7 +19,7 @@ pub(super) struct Held {
     entry: Entry,
     data: Vec<u8>,
     host: String,
-    /// When it is looked at next.
+    /// Time of the next check.
     look_at: Nanos,
     was_told: bool,
 }
@@ -64,7 +64,7 @@ impl NvmeTarget {
         }
     }
 
-    /// When a Connect command that waits is looked at.
+    /// Time of the next check of a waiting Connect command.
     pub(super) fn held_deadline(&self) -> Option<Nanos> {
         self.held.as_ref().map(|held| held.look_at)
     }

@@ -171,7 +171,7 @@ struct Incoming {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
-    /// To be dropped.
+    /// Data that are dropped.
     Discard,
     /// For the command in this slot.
     Slot(u16),

@@ -12,8 +12,8 @@ use super::slot::SlotState;
 //= NVMe base §CCRL: Cross-Controller Reset Limit.
 pub(super) const RESETS_MAX: u8 = 4;
 
-/// How long I/Os usually take, in milliseconds, of a controller that has lost its host. A volume
-/// may hang for longer; but then resets are not complete, and new controllers of the host wait.
+/// Usual time of I/Os, in milliseconds, of a controller that has lost its host. A volume may hang
+/// for longer; but then resets are not complete, and new controllers of the host wait.
 //= NVMe base §CQT: the worst time that is expected.
 pub(super) const QUIESCE_TIME_MS: u16 = 5000;
 

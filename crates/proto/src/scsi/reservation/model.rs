@@ -13,7 +13,7 @@ pub(super) struct Ask {
     pub(super) new_key: u64,
 }
 
-/// How a command ends.
+/// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Good,

@@ -44,7 +44,7 @@ enum Leg {
 pub(crate) struct Client {
     core: ClientCore,
     session: Session,
-    /// By number; `None` before they are opened.
+    /// Legs by number; `None` before they are opened.
     legs: Rc<RefCell<Vec<Option<Leg>>>>,
     associations: Rc<RefCell<Associations>>,
 }

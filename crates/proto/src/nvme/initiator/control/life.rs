@@ -37,7 +37,7 @@ const FATAL: u64 = 2;
 const SHUTDOWN: u64 = 3 << 2;
 const SHUTDOWN_COMPLETE: u64 = 2 << 2;
 
-/// How often CSTS is polled.
+/// Interval at which CSTS is polled.
 const POLL_INTERVAL: Nanos = Nanos::from_millis(5);
 /// Time-out of a shutdown.
 const SHUTDOWN_PATIENCE: Nanos = Nanos::from_secs(5);
