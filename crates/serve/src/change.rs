@@ -1,10 +1,11 @@
 //! Changes of a running server: volumes that come and go, hosts that may use them, connections.
 //!
 //! A volume that comes gets a place, and then a new table shows it. One that goes is first left out
-//! of the table, so that no host can choose it. If its target has other volumes, hosts stay connected
-//! and are told; otherwise each core asks its hosts to leave, and closes the connections of those that
-//! do not. Each core then waits for the volume's I/Os, flushes its lane and closes it.
-//! When the last core has done so, the place is free and the server holds nothing of the volume.
+//! of the table, so that no host can choose it. If its target has other volumes, hosts stay
+//! connected and hear of it; otherwise each core asks its hosts to leave, and closes the
+//! connections of those that do not. Each core then waits for the volume's I/Os, flushes its lane
+//! and closes it. When the last core has done so, the place is free and the server holds nothing of
+//! the volume.
 
 use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, MutexGuard, PoisonError};

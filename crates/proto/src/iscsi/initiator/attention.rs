@@ -2,8 +2,8 @@
 //!
 //! For most conditions the initiator only repeats the command that reported it. After the others,
 //! our knowledge of the unit may be wrong or commands in flight may be gone: the session ends, and
-//! the next one queries the unit again. After a change of the list of units, this one is asked for its
-//! identity: the session goes on if it is the same disk.
+//! the next one queries the unit again. After a change of the list of units, this one is asked for
+//! its identity: the session goes on if it is the same disk.
 
 use crate::Attention;
 use crate::scsi::{Key, Sense};

@@ -118,8 +118,8 @@ impl IscsiInitiator {
         self.ask(out);
     }
 
-    /// Asks the unit whether it is still the same disk. I/Os wait for the answer, and I/Os in flight
-    /// go on. A unit without an identity cannot tell: the session ends.
+    /// Asks the unit whether it is still the same disk. New I/Os wait for the answer; those in
+    /// flight go on. A unit without an identity cannot tell: the session ends.
     pub(super) fn ask_who_it_is(
         &mut self,
         attention: Attention,
@@ -140,6 +140,12 @@ impl IscsiInitiator {
         (self.stage, self.began) = (Stage::Opening(opening), self.heard);
         self.ask(out);
         Ok(())
+    }
+
+    /// The unit's identity is this one now: the session goes on if it was before.
+    fn is_still(&mut self, identity: Option<String>, why: Attention) -> Result<(), Ending> {
+        self.stage = Stage::Ready;
+        if identity == self.facts.identity { Ok(()) } else { Err(Ending::Attention(why)) }
     }
 
     /// The identity that the answer to a question has.
@@ -229,75 +235,91 @@ impl IscsiInitiator {
         out: &mut Outbox,
     ) -> Result<(), Ending> {
         let answered = status == GOOD;
-        let is_late = matches!(&self.stage, Stage::Opening(it) if it.question.is_about_identity());
-        if let Some(attention) = sense.and_then(attention::that_ends).filter(|_| is_late) {
+        if let Some(attention) = sense.and_then(attention::that_ends)
+            && self.asks_for_identity()
+        {
             return Err(Ending::Attention(attention));
         }
         if !answered && self.asks_again(status, sense, out) {
             return Ok(());
         }
         let Stage::Opening(opening) = &mut self.stage else { return Ok(()) };
-        let data = std::mem::take(&mut opening.data);
-        let next = match opening.question {
+        let (question, data) = (opening.question, std::mem::take(&mut opening.data));
+        if let Some(next) = self.learn(question, &data, sense, answered, out)? {
+            self.go_on(next, out);
+        }
+        Ok(())
+    }
+
+    /// Takes the facts in an answer, and returns the next question.
+    fn learn(
+        &mut self,
+        question: Question,
+        data: &[u8],
+        sense: Option<Sense>,
+        answered: bool,
+        out: &mut Outbox,
+    ) -> Result<Option<Question>, Ending> {
+        let next = match question {
             Question::Ready if answered => Question::Capacity16,
             Question::Ready => return Err(self.unusable(sense)),
-            Question::Capacity16 => match parse_read_capacity16(&data).filter(|_| answered) {
+            Question::Capacity16 => match parse_read_capacity16(data).filter(|_| answered) {
                 Some(capacity) => self.learn_capacity(capacity),
                 None => Question::Capacity10,
             },
-            Question::Capacity10 => match parse_read_capacity10(&data).filter(|_| answered) {
+            Question::Capacity10 => match parse_read_capacity10(data).filter(|_| answered) {
                 Some(capacity) => self.learn_capacity(capacity),
                 None => return Err(self.unusable(sense)),
             },
             Question::Mode => {
-                self.learn_mode(parse_mode_sense6(&data).filter(|_| answered));
+                self.learn_mode(parse_mode_sense6(data).filter(|_| answered));
                 Question::Product
             }
             Question::Product => {
-                self.facts.product = parse_product(&data).filter(|_| answered);
-                self.facts.instance = parse_instance(&data).filter(|_| answered);
+                self.facts.product = parse_product(data).filter(|_| answered);
+                self.facts.instance = parse_instance(data).filter(|_| answered);
                 let product = self.facts.product.as_deref().unwrap_or_default();
                 if product.starts_with(VENDOR) { Question::Backing } else { Question::Designation }
             }
             Question::Backing => {
-                self.facts.backing = parse_backing(&data).filter(|_| answered);
+                self.facts.backing = parse_backing(data).filter(|_| answered);
                 Question::Designation
             }
             Question::Designation => {
-                let identity = self.identity_in(Question::Designation, &data);
+                let identity = self.identity_in(Question::Designation, data);
                 self.facts.identity = identity.filter(|_| answered);
                 self.facts.has_designation = self.facts.identity.is_some();
                 if self.facts.has_designation {
                     self.make_sure(out);
-                    return Ok(());
+                    return Ok(None);
                 }
                 Question::Serial
             }
             Question::Serial => {
-                let identity = self.identity_in(Question::Serial, &data);
+                let identity = self.identity_in(Question::Serial, data);
                 self.facts.identity = identity.filter(|_| answered);
                 self.make_sure(out);
-                return Ok(());
+                return Ok(None);
             }
             Question::Reset | Question::Settled => {
                 self.stage = Stage::Ready;
-                return Ok(());
+                return Ok(None);
             }
             question @ (Question::SameDesignation(attention) | Question::SameSerial(attention)) => {
-                let identity = self.identity_in(question, &data).filter(|_| answered);
-                self.stage = Stage::Ready;
-                return match identity == self.facts.identity {
-                    true => Ok(()),
-                    false => Err(Ending::Attention(attention)),
-                };
+                let identity = self.identity_in(question, data).filter(|_| answered);
+                return self.is_still(identity, attention).map(|()| None);
             }
             Question::Allocation(first, blocks) => {
                 self.stage = Stage::Ready;
-                return self.learn_allocation(&data, first, blocks, answered);
+                return self.learn_allocation(data, first, blocks, answered).map(|()| None);
             }
         };
-        self.go_on(next, out);
-        Ok(())
+        Ok(Some(next))
+    }
+
+    /// Whether the unit is asked for its identity while I/Os are in flight.
+    fn asks_for_identity(&self) -> bool {
+        matches!(&self.stage, Stage::Opening(opening) if opening.question.is_about_identity())
     }
 
     /// Repeats a command that failed for a temporary reason: a unit attention, a unit that becomes
