@@ -555,6 +555,8 @@ ctl_here() { drumfire ctl /tmp/socket "$@"; }
 
 # The kernel hears of a second volume, and of its end, while the first one is written to.
 namespaces_come_and_go() {
+    # A controller without disks may be left.
+    bounded nvme disconnect -n $nqn >/dev/null 2>&1
     fresh
     rm -f /tmp/socket
     serve_here a 4421 --volume disk=ram:16m --control /tmp/socket && connect_here 4421 &&
