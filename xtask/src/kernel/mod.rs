@@ -44,7 +44,7 @@ const PREFIX: &str = "drumfire: ";
 const BY_FIO: &str = "by-fio";
 
 /// Checks that the guest runs once.
-const ONCE: [&str; 36] = [
+const ONCE: [&str; 37] = [
     "sets-up",
     "disk-has-poll-queues",
     "disk-is-polled-and-verified",
@@ -81,6 +81,7 @@ const ONCE: [&str; 36] = [
     "one-id-is-one-disk",
     "one-id-survives-either-server",
     "a-restart-keeps-files-and-drops-memory",
+    "namespaces-come-and-go",
 ];
 /// Checks that the guest runs without digests and with them.
 const TWICE: [&str; 17] = [
