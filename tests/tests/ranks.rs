@@ -241,7 +241,7 @@ fn a_lost_rank_leaves_its_seconds_and_a_label() {
         let lasted = |at: usize| hosts[at]["seconds"].as_f64().unwrap();
         let most_of =
             hosts.iter().map(|host| host["seconds"].as_f64().unwrap()).fold(0.0, f64::max);
-        // Its last second is there, or the one before: a busy host has no time for each.
+        // The last second, or the one before: a busy host may drop a draft.
         let second = seconds as f64;
         assert!(
             lasted(2) > (second - 2.5).max(0.9) && lasted(2) < most_of,

@@ -65,7 +65,7 @@ fn one_name_may_be_several_drives() {
     assert!(!one.stderr.contains("file:disk is"), "{one:?}");
 }
 
-/// The same drive listed twice.
+/// One drive under two names.
 #[test]
 fn a_drive_under_two_names_is_named() {
     let Some(mpi) = Mpi::find() else { return };

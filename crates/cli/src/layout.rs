@@ -155,7 +155,7 @@ fn is_shorter(path: &Path, bytes: u64) -> bool {
 ///
 /// # Errors
 ///
-/// Those of [`has_room`], [`folders`] and [`make`].
+/// Errors of [`has_room`], [`folders`] and [`make`].
 pub fn on_this_rank(
     job: &JobSpec,
     manner: Manner,

@@ -139,7 +139,7 @@ fn time_is_split_rightly_on_a_busy_processor() {
     assert!(shares.iter().any(|share| (0.4..0.85).contains(share)), "{shares:?}");
 }
 
-/// The companion's share of the time awake, beside six busy threads.
+/// The companion's share of the time awake, with six busy threads on its CPU.
 fn share_on_a_busy_processor() -> f64 {
     let core = core();
     let time = Arc::new(SharedTime::default());

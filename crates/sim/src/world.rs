@@ -1,5 +1,6 @@
 //! A world: a server, its volumes and peers, their faults, and the invariants.
 
+mod address;
 mod agenda;
 mod checks;
 mod crash;
@@ -17,6 +18,8 @@ use serve::{
     DiskId, Export, HostLists, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared,
 };
 
+use self::address::NAMES;
+pub(crate) use self::address::{Address, address};
 use self::agenda::Agenda;
 use self::events::Due;
 use self::operator::Removal;
@@ -61,24 +64,6 @@ const SICK: usize = 0;
 
 /// The host of hostile peers.
 pub(crate) const BAD_HOST: u8 = 200;
-
-/// Names that differ in more than one bit.
-const NAMES: [&str; 9] =
-    ["ash", "birch", "cedar", "dogwood", "elderberry", "fir", "ginkgo-tree", "hazel", "ironwood"];
-
-/// Address of a unit: its target's name after `iqn.` or `nqn.`, and LUN or NSID.
-#[derive(Clone, Debug)]
-pub(crate) struct Address {
-    pub(crate) target: String,
-    pub(crate) lun: u8,
-}
-
-/// The address of a unit where this many share a target.
-pub(crate) fn address(together: u64, unit: usize) -> Address {
-    let together = together as usize;
-    let target = format!("2026-11.io.sim:{}", NAMES[unit / together]);
-    Address { target, lun: (unit % together + 1) as u8 }
-}
 
 /// Summary of a world without a violation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -66,7 +66,7 @@ pub fn build_with_mpi(clippy: Option<&Variable>, warnings: &mut Warnings) -> Res
     build_with_mpich()
 }
 
-/// Builds the program with MPICH, if it is installed beside another MPI.
+/// Builds the program with MPICH, if it is installed in addition to another MPI.
 fn build_with_mpich() -> Result<()> {
     if process::find("mpicc.mpich").is_none() || process::find("mpirun.mpich").is_none() {
         say!("no MPICH, tests that want it will be skipped: apt-get install libmpich-dev mpich");
@@ -82,7 +82,7 @@ fn build_with_mpich() -> Result<()> {
     copy_as("mpich")
 }
 
-/// Copies what was built with an MPI beside the programs without one.
+/// Copies the programs with an MPI to names of their own.
 fn copy_as(mpi: &str) -> Result<()> {
     let built = crate::target_folder().join("debug");
     for (from, name) in [("drumfire", "drumfire"), ("examples/starts", "starts")] {

@@ -63,17 +63,17 @@ pub struct Area {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seen {
-    /// Its URI.
+    /// URI.
     pub name: String,
     pub bytes: u64,
     pub block_bytes: u32,
     /// Memory of the rank, or an emulated drive: no other rank sees it, or it is not to be read.
     pub is_own: bool,
-    /// It is reached without a network.
+    /// Whether the volume is local to the host.
     pub is_local: bool,
     /// Keys of its data on this machine: two volumes with a key in common are one.
     pub here: Vec<String>,
-    /// Its name in the world, or its address.
+    /// WWID of a local volume, or address of a remote one.
     pub world: Option<String>,
     /// Digest of some blocks.
     pub digest: Option<u64>,

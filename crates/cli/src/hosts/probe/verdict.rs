@@ -93,7 +93,7 @@ impl Volumes {
         }
     }
 
-    /// What is known of the volumes, by their names.
+    /// Facts of the volumes, by their names.
     pub fn findings(&self, hosts: &[String]) -> Vec<Finding> {
         let mut of_name: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         for (at, placed) in self.all.iter().enumerate().filter(|(_, placed)| !placed.seen.is_own) {

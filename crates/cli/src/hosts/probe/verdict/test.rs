@@ -119,7 +119,7 @@ fn memory_is_of_each_rank() {
     assert!(verdict == Verdict::Pass && said.contains("no two ranks"), "{said}");
 }
 
-/// The same name in the world, and other data: two disks of virtual machines.
+/// Two disks of virtual machines with one WWID and different data.
 #[test]
 fn equal_names_with_other_data_are_doubted() {
     let of = |digest| Seen {
