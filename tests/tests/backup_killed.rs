@@ -193,9 +193,13 @@ fn a_killed_restore_never_looks_like_a_whole_one() {
     let args = "backup --from kept --into back";
     let takes_ms = timed(&drumfire, at, args);
     fs::remove_dir_all(at.join("back")).unwrap();
-    let (mut whole, mut left) = (0, 0);
-    for round in 1..=rounds() {
-        killed(&drumfire, at, args, chance.below(takes_ms));
+    let (mut whole, mut left, mut round) = (0, 0, 0);
+    // The first restore may have been the slowest, on a busy host: rounds go on, with ever earlier
+    // kills, until one arrives on the way.
+    while round < rounds() || left == 0 {
+        round += 1;
+        assert!(round < 50 * rounds(), "none was killed on its way");
+        killed(&drumfire, at, args, chance.below(takes_ms / (1 + round / rounds())));
         let back = at.join("back");
         if back.exists() {
             assert!(same(&at.join("data"), &back.join("data")), "round {round}");
@@ -213,8 +217,7 @@ fn a_killed_restore_never_looks_like_a_whole_one() {
             }
         }
     }
-    println!("{whole} of {} were whole, {left} were left and said so", rounds());
-    assert!(left > 0, "none was killed on its way");
+    println!("{whole} of {round} were whole, {left} were left and said so");
 }
 
 /// The disk becomes full during a restore.

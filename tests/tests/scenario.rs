@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use drumfire_tests::{Drumfire, Folder, Running};
+use drumfire_tests::{Drumfire, Finished, Folder, Running, skip};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -113,12 +113,15 @@ fn a_live_run_of_a_second_gives_figures_and_is_not_run_again() {
     let args = "scenario run intel-iscsi --live --seconds 1 --out kept --json";
     // A busy machine may give no figure, with a reason: refused steps are run again.
     let mut tries = (0..5).map(|_| drumfire.run(folder.path(), args, LIMIT));
-    let first = tries.find(|run| run.code == Some(0)).expect("one of five is believed").json();
+    let believed = |run: &Finished| run.code == Some(0) && !busy(&rows(&run.json(), 0)[0]);
+    let Some(first) = tries.find(believed) else {
+        skip("the host was not quiet in five live runs");
+        return;
+    };
+    let first = first.json();
     let row = &rows(&first, 0)[0];
-    if !busy(row) {
-        assert!(row["live"].as_f64().is_some_and(|iops| iops > 100.0), "{row}");
-        assert_eq!(row["live_origin"], "measured");
-    }
+    assert!(row["live"].as_f64().is_some_and(|iops| iops > 100.0), "{row}");
+    assert_eq!(row["live_origin"], "measured");
     assert!(row["modelled"].is_null(), "nobody asked for it: {row}");
     let mut again = drumfire.run(folder.path(), args, LIMIT).ok().json();
     let earlier = std::mem::replace(&mut again["scenarios"][0]["earlier"], Value::Array(vec![]));

@@ -4,6 +4,7 @@ mod access;
 mod config;
 mod control;
 mod doors;
+mod live;
 mod opening;
 mod operator;
 pub mod order;
@@ -11,15 +12,12 @@ pub mod order;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use ::serve::{Export, Limits, Log, OpCounts, ServeConfig, Server, VolumeCounts, VolumeInfo};
+use ::serve::{Export, Limits, Log, ServeConfig, Server};
 use anyhow::Result;
-use block::{Nanos, parse_size};
-use report::watch::Served;
-use stats::live::{Counts, DirectionCounts};
+use block::parse_size;
 use volume::Lifetime;
 
 use self::config::{Chosen, Config};
@@ -32,7 +30,7 @@ use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
 use crate::news::News;
 use crate::output::{note, print_line};
-use crate::watch::{Watch, Watching};
+use crate::watch::Watching;
 use crate::{placement, signal};
 
 /// Prefix of our own target names.
@@ -74,7 +72,7 @@ pub fn main(serve: &Serve) -> Result<Exit> {
     let of_news = Arc::clone(&operator);
     let news = News::of(move || of_news.watched())?;
     let reloads = hang_ups.map(|hang_ups| reload_on(hang_ups, &operator)).transpose()?;
-    until_told(&signals, &server, &watch, portals);
+    live::until_signal(&signals, &server, &watch, portals);
     let volumes = operator.watched();
     server.stop();
     drop((reloads, control, news, operator, server));
@@ -221,71 +219,4 @@ pub(crate) fn end_with(server: &Server) {
         note(format_args!("drumfire: {why}: the server stops"));
         std::process::exit(Exit::Failed.number().into());
     });
-}
-
-/// Interval at which viewers are updated.
-const SECOND: Duration = Duration::from_secs(1);
-
-/// Serves, and shows the served volumes to viewers.
-fn until_told(signals: &Receiver<()>, server: &Server, watch: &Watch, portals: Vec<String>) {
-    if !watch.is_on() {
-        // The channel closes only with the thread that sends to it; then no signal could stop the
-        // server.
-        let _ = signals.recv();
-        return;
-    }
-    let used = || -> Option<u64> {
-        let threads = server.thread_ids().into_iter();
-        threads.map(|thread| Some(os::sample::thread_cpu(thread).ok()?.0)).sum()
-    };
-    let mut before = used();
-    for seconds in 0.. {
-        let now = used();
-        let cores =
-            now.zip(before).map(|(now, before)| Nanos(now.saturating_sub(before)).as_secs_f64());
-        before = now;
-        let volumes = server.volumes();
-        let counted = volumes.iter().filter_map(|one| one.counts.clone());
-        watch.serves(Served {
-            portals: portals.clone(),
-            volumes: volumes.iter().map(shown).collect(),
-            counts: counted.map(counts).collect(),
-            connections: server.connection_count(),
-            memory_bytes: server.memory_bytes(),
-            cores: cores.filter(|_| seconds > 0),
-            seconds,
-        });
-        if signals.recv_timeout(SECOND) != Err(RecvTimeoutError::Timeout) {
-            return;
-        }
-    }
-}
-
-/// Counters of a volume in the form that metrics have.
-fn counts(of: VolumeCounts) -> Counts {
-    let direction = |of: OpCounts| DirectionCounts {
-        ios: of.ios,
-        errors: of.errors,
-        bytes: of.bytes,
-        buckets: of.buckets,
-        samples: of.ios,
-        latency_ns: of.latency_ns.into(),
-    };
-    Counts {
-        read: direction(of.read),
-        write: direction(of.write),
-        trim: direction(of.trim),
-        flush: direction(of.flush),
-    }
-}
-
-/// A volume for the page: its name, without the location of its data, and its size in bytes.
-fn shown(info: &VolumeInfo) -> (String, u64) {
-    let export = &info.export;
-    let own = export.target.strip_prefix(OWN_TARGETS).unwrap_or(&export.target);
-    let name = match export.lun {
-        opening::DEFAULT_LUN => own.to_owned(),
-        lun => format!("{own}/{lun}"),
-    };
-    (name, export.volume.geometry().bytes())
 }

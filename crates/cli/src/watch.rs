@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args as Flags;
-use report::watch::{Moment, Progress, Served, Stage};
+use report::watch::{Moment, Progress, Served};
 use stats::RunResult;
 use stats::live::{About, Action, Live, Snapshot};
 
@@ -156,10 +156,7 @@ impl Watch {
     /// Shows the volumes that a server serves now.
     pub fn serves(&self, served: Served) {
         let Some(shared) = &self.0 else { return };
-        shared.change(|moment| {
-            moment.stage = Stage::Serving;
-            moment.served = Some(served);
-        });
+        shared.change(|moment| moment.serve(served));
     }
 
     /// Whether anybody may look on.

@@ -4,11 +4,12 @@
 #[cfg(test)]
 mod dashboard;
 mod metrics;
+mod served;
 
 use std::collections::VecDeque;
 
 use serde_json::{Value, json};
-use stats::live::{About, Counts, HISTORY_SECONDS, Phase, Snapshot};
+use stats::live::{About, HISTORY_SECONDS, Phase, Snapshot};
 use stats::{Check, Latency, RunResult, Verdict};
 
 use crate::job;
@@ -16,6 +17,7 @@ use crate::reason;
 use crate::style::Paint;
 
 pub use self::metrics::{metrics, open_metrics};
+pub use self::served::{Served, ServedHost, ServedSecond, ServedVolume};
 
 /// Page: self-contained, with requests only to its server.
 const PAGE: &str = include_str!("watch/page.html");
@@ -101,38 +103,35 @@ pub struct Progress {
     pub cell: String,
 }
 
-/// Volumes and portals of a server.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Served {
-    /// Listening addresses, as "iscsi=127.0.0.1:3260".
-    pub portals: Vec<String>,
-    /// Names and bytes of its volumes.
-    pub volumes: Vec<(String, u64)>,
-    /// I/Os of each volume since the server began, in the order of the volumes.
-    pub counts: Vec<Counts>,
-    /// Connections now.
-    pub connections: usize,
-    /// Memory that connections take, and may take, in bytes.
-    pub memory_bytes: [u64; 2],
-    /// Cores that its threads used in the last second.
-    pub cores: Option<f64>,
-    /// For how long it has served, in seconds.
-    pub seconds: u64,
-}
-
 impl Moment {
     /// Takes a second of a run in.
     pub fn second(&mut self, snapshot: &Snapshot) {
         self.stage = Stage::Running;
-        if self.past.len() == HISTORY_SECONDS {
-            self.past.pop_front();
-        }
         let of = &snapshot.latency_ns;
-        self.past.push_back(Past { iops: snapshot.iops, p50_ns: of.p50, p99_ns: of.p99 });
+        self.remember(Past { iops: snapshot.iops, p50_ns: of.p50, p99_ns: of.p99 });
         if snapshot.phase == Phase::Run {
             self.most_iops = self.most_iops.max(snapshot.iops);
         }
         self.snapshot = Some(snapshot.clone());
+    }
+
+    /// Takes a second of a server in.
+    pub fn serve(&mut self, mut served: Served) {
+        self.stage = Stage::Serving;
+        if let Some(before) = &self.served {
+            served.follow(before);
+        }
+        if let Some(past) = served.past() {
+            self.remember(past);
+        }
+        self.served = Some(served);
+    }
+
+    fn remember(&mut self, past: Past) {
+        if self.past.len() == HISTORY_SECONDS {
+            self.past.pop_front();
+        }
+        self.past.push_back(past);
     }
 
     /// Starts a run and forgets the previous one.
@@ -163,18 +162,6 @@ pub fn document(moment: &Moment) -> Value {
         .sweep
         .as_ref()
         .map(|of| json!({ "done": of.done, "planned": of.planned, "cell": of.cell }));
-    let served = moment.served.as_ref().map(|of| {
-        let volume = |(name, bytes): &(String, u64)| json!({ "name": name, "bytes": bytes });
-        json!({
-            "portals": of.portals,
-            "volumes": of.volumes.iter().map(volume).collect::<Vec<Value>>(),
-            "connections": of.connections,
-            "memory_bytes": of.memory_bytes[0],
-            "memory_limit_bytes": of.memory_bytes[1],
-            "cores": of.cores,
-            "seconds": of.seconds,
-        })
-    });
     json!({
         "stage": moment.stage.word(),
         "name": about.job.name,
@@ -188,7 +175,7 @@ pub fn document(moment: &Moment) -> Value {
         "lamps": lamps(moment),
         "verdict": moment.verdict,
         "sweep": sweep,
-        "served": served,
+        "served": moment.served.as_ref().map(Served::document),
         "line": moment.line,
     })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use stats::live::Counts;
 
-use super::{Moment, Served, metrics};
+use super::{Moment, Served, ServedVolume, metrics};
 use crate::sample;
 
 /// Returns the errors of a dashboard, given the metrics of a run and of a server.
@@ -143,8 +143,12 @@ fn all_metrics() -> String {
     moment.judge(&sample::race());
     moment.served = Some(Served {
         cores: Some(0.5),
-        volumes: vec![("disk".to_owned(), 1 << 20)],
-        counts: vec![Counts::default()],
+        volumes: vec![ServedVolume {
+            name: "disk".to_owned(),
+            bytes: 1 << 20,
+            counts: Some(Counts::default()),
+            ..ServedVolume::default()
+        }],
         ..Served::default()
     });
     metrics(&moment)

@@ -68,10 +68,11 @@ impl Out {
 
     /// Writes the counters of each volume since the server began, by direction.
     fn volumes(&mut self, served: &Served) {
-        let volumes = served.volumes.iter().zip(&served.counts);
+        let volumes = served.volumes.iter();
         let all: Vec<Series> = volumes
-            .flat_map(|((volume, _), of)| {
-                let labels = |name| vec![("volume", volume.as_str()), ("direction", name)];
+            .filter_map(|of| Some((of.name.as_str(), of.counts.as_ref()?)))
+            .flat_map(|(volume, of)| {
+                let labels = move |name| vec![("volume", volume), ("direction", name)];
                 of.shown().map(move |(name, of)| (labels(name), of))
             })
             .collect();
@@ -205,8 +206,19 @@ impl Out {
             self.one("drumfire_serve_cpu_cores", help, cores);
         }
         self.head("drumfire_volume_bytes", "gauge", "Size of a served volume.");
-        for (name, bytes) in &served.volumes {
-            self.line("drumfire_volume_bytes", &[("volume", name)], *bytes as f64);
+        for of in &served.volumes {
+            self.line("drumfire_volume_bytes", &[("volume", &of.name)], of.bytes as f64);
+        }
+        self.head("drumfire_volume_connections", "gauge", "Connections that use a served volume.");
+        for of in &served.volumes {
+            let labels = [("volume", of.name.as_str())];
+            self.line("drumfire_volume_connections", &labels, of.connections as f64);
+        }
+        let help = "Connections of a host, by its IQN, NQN or address.";
+        self.head("drumfire_host_connections", "gauge", help);
+        for of in &served.hosts {
+            let labels = [("host", of.name.as_str())];
+            self.line("drumfire_host_connections", &labels, of.connections as f64);
         }
         self.volumes(served);
     }

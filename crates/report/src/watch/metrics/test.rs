@@ -8,6 +8,7 @@ use stats::{Collector, Interval, Origin, WorkerName};
 
 use super::*;
 use crate::sample;
+use crate::watch::{ServedHost, ServedVolume};
 
 /// A sample: its name, labels and value.
 type Sample = (String, BTreeMap<String, String>, f64);
@@ -193,9 +194,16 @@ fn a_served_volume_has_its_counters_before_its_first_io() {
     let mut used = Counts::default();
     (used.write.ios, used.write.errors, used.write.bytes) = (3, 1, 12_288);
     (used.write.samples, used.write.latency_ns, used.write.buckets[6]) = (3, 2_700, 3);
-    let volumes = vec![("idle".to_owned(), 1 << 20), ("a\"b".to_owned(), 1 << 20)];
-    let counts = vec![Counts::default(), used];
-    let served = Some(Served { volumes, counts, ..Served::default() });
+    let volume = |name: &str, counts| ServedVolume {
+        name: name.to_owned(),
+        bytes: 1 << 20,
+        connections: 2,
+        counts: Some(counts),
+        ..ServedVolume::default()
+    };
+    let volumes = vec![volume("idle", Counts::default()), volume("a\"b", used)];
+    let host = ServedHost { name: "iqn.h".to_owned(), connections: 2, ..ServedHost::default() };
+    let served = Some(Served { volumes, hosts: vec![host], ..Served::default() });
     let (kinds, samples) = parsed(&metrics(&Moment { served, ..Moment::default() }), "");
     assert_eq!(kinds["drumfire_volume_latency_seconds"], "histogram");
     let value = |name: &str, volume: &str, direction: &str, le: Option<&str>| {
@@ -212,6 +220,8 @@ fn a_served_volume_has_its_counters_before_its_first_io() {
             assert_eq!(value(&format!("drumfire_volume_{name}"), "idle", direction, None), 0.0);
         }
     }
+    let host = samples.iter().find(|(name, ..)| name == "drumfire_host_connections").unwrap();
+    assert_eq!((&*host.1["host"], host.2), ("iqn.h", 2.0));
     let of_used = |name: &str, le| value(name, "a\"b", "write", le);
     assert_eq!(of_used("drumfire_volume_ios_total", None), 3.0);
     assert_eq!(of_used("drumfire_volume_errors_total", None), 1.0);
