@@ -73,6 +73,7 @@ mod odd_length;
 mod our_initiator;
 mod owners;
 mod pages;
+mod pages_served;
 mod parts;
 mod pipes;
 mod plan_flags;

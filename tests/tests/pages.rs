@@ -14,7 +14,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const RUN: &str = "run null:1g --seconds 1.2 --ramp 0 --no-ceiling";
 
 /// Response of a server: its head and its body.
-fn get(address: &str, path: &str, more: &str) -> (String, String) {
+pub fn get(address: &str, path: &str, more: &str) -> (String, String) {
     ask(address, &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{more}\r\n"))
 }
 
@@ -30,7 +30,7 @@ fn ask(address: &str, request: &str) -> (String, String) {
 }
 
 /// Starts a program that can be watched, and finds out where.
-fn watched(drumfire: &Drumfire, folder: &Path, args: &str) -> (Running, String) {
+pub fn watched(drumfire: &Drumfire, folder: &Path, args: &str) -> (Running, String) {
     let mut running = Running::start(&mut drumfire.command(folder, args));
     let address = running.await_stderr(LIMIT, |text| {
         let (_, rest) = text.split_once("drumfire: watch http://")?;
