@@ -155,3 +155,33 @@ fn a_server_says_which_volumes_anybody_may_write() {
     let lines = said("", &format!("--iscsi [::]:0 {}", many.join(" ")));
     assert!(lines.len() == 1 && lines[0].contains("v7 and 12 more: "), "{lines:?}");
 }
+
+/// Lines of the log tell who came, over which protocol, to which volume, and who left.
+#[test]
+fn logins_are_logged_where_they_are_asked_for() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let config = folder.file("serve.toml", b"volume = [\"disk=ram:1m\"]\nlog_connections = true\n");
+    let mut served = drumfire.serve_with(&config.display().to_string());
+    for uri in [served.uri("disk"), served.nvme_uri("disk")] {
+        let args = format!("run {uri} --seconds 0.2 --ramp 0 --no-ceiling");
+        drumfire.run(folder.path(), &args, LIMIT).ok();
+    }
+    drumfire.run(folder.path(), &format!("discover {}", served.portal()), LIMIT).ok();
+    let both = |host: &'static str, protocol: &'static str| {
+        [format!(", {host}: logged in to {IQN}:disk/1"), format!(", {host}: connection closed")]
+            .map(|end| (protocol, end))
+    };
+    let ours = both("iqn.2026-11.io.drumfire:initiator", "drumfire: iSCSI 127.0.0.1:");
+    let wanted = ours.into_iter().chain(both(OURS, "drumfire: NVMe/TCP 127.0.0.1:"));
+    let discovers = ", iqn.2026-11.io.drumfire:initiator: discovers".to_owned();
+    for (begin, end) in wanted.chain([("drumfire: iSCSI 127.0.0.1:", discovers)]) {
+        let is_it = |line: &str| line.starts_with(begin) && line.ends_with(&end);
+        served.running.await_stderr(LIMIT, |text| text.lines().any(is_it).then_some(()));
+    }
+    // Otherwise a login is no line.
+    let silent = drumfire.serve_with("--volume disk=ram:1m");
+    let args = format!("run {} --seconds 0.2 --ramp 0 --no-ceiling", silent.uri("disk"));
+    drumfire.run(folder.path(), &args, LIMIT).ok();
+    assert!(!silent.running.stderr().contains("logged in"), "{}", silent.running.stderr());
+}

@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 
 use block::mistakes;
 use serde::Serialize;
+use shipped::FILES;
 
 pub mod line;
 pub mod read;
@@ -32,6 +33,7 @@ mod pretty;
 mod prices;
 mod profile;
 mod quantity;
+mod shipped;
 
 pub use basis::Basis;
 pub use like::{is_disk, sure};
@@ -59,24 +61,6 @@ pub struct Catalogue {
     sourced: bool,
 }
 
-/// Compiled-in files: name and text.
-const FILES: &[(&str, &str)] = &[
-    ("sources.toml", include_str!("../data/sources.toml")),
-    ("drives.toml", include_str!("../data/drives.toml")),
-    ("adapters.toml", include_str!("../data/adapters.toml")),
-    ("links.toml", include_str!("../data/links.toml")),
-    ("servers.toml", include_str!("../data/servers.toml")),
-    ("reviewed.toml", include_str!("../data/reviewed.toml")),
-    ("volumes.toml", include_str!("../data/volumes.toml")),
-    ("processors.toml", include_str!("../data/processors.toml")),
-    ("classes.toml", include_str!("../data/classes.toml")),
-    ("software.toml", include_str!("../data/software.toml")),
-    ("flushes.toml", include_str!("../data/flushes.toml")),
-    ("remembered.toml", include_str!("../data/remembered.toml")),
-    ("ratings.toml", include_str!("../data/ratings.toml")),
-    ("latencies.toml", include_str!("../data/latencies.toml")),
-];
-
 impl Catalogue {
     /// Returns the built-in catalogue.
     ///
@@ -87,8 +71,8 @@ impl Catalogue {
         static READ: OnceLock<Catalogue> = OnceLock::new();
         let read = || {
             let mut catalogue = Catalogue::default();
-            for (name, text) in FILES {
-                let loaded = catalogue.add(name, text);
+            for file in FILES {
+                let loaded = catalogue.add(file.name, &file.text());
                 assert!(loaded.is_ok(), "{loaded:?}");
             }
             catalogue

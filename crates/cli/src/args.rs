@@ -324,6 +324,9 @@ pub struct Serve {
     /// Volumes that no host may change: NAME, or NAME/LUN.
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub read_only: Vec<String>,
+    /// Log each login of a host and the end of its connection.
+    #[arg(long)]
+    pub log_connections: bool,
     /// Socket for drumfire ctl, which adds and removes volumes meanwhile; SIGHUP then reads the
     /// TOML file again.
     #[arg(long, value_name = "SOCKET")]

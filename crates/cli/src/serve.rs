@@ -49,6 +49,7 @@ pub struct Prepared {
     identity: Identity,
     /// All volumes end with the process, and no identity is saved.
     is_of_process: bool,
+    log_connections: bool,
     file: Config,
 }
 
@@ -175,7 +176,16 @@ impl Prepared {
             cores,
             limits,
         };
-        Ok(Prepared { config, exports: names, named, identity, is_of_process, file })
+        let log_connections = serve.log_connections || file.log_connections;
+        Ok(Prepared {
+            config,
+            exports: names,
+            named,
+            identity,
+            is_of_process,
+            log_connections,
+            file,
+        })
     }
 
     /// Address of the live page.
@@ -203,6 +213,7 @@ impl Prepared {
     /// Starts the server.
     pub fn start(self) -> Result<Server> {
         let log = Log::new(|line| note(format_args!("drumfire: {line}")));
+        let log = log.with_connections(self.log_connections);
         let server = Server::start(self.config, log)?;
         end_with(&server);
         Ok(server)

@@ -31,6 +31,10 @@ pub(crate) struct Connection<S> {
     pub(crate) is_starving: bool,
     /// The peer, for the log.
     pub(crate) peer: String,
+    /// The login is yet to be logged.
+    pub(crate) is_unlogged: bool,
+    /// The host, as its login was logged.
+    pub(crate) logged: Option<String>,
     /// Slot in the connection limit.
     _seat: Seat,
     /// Time at which the connection is closed, whether or not the peer has read the last PDUs.
@@ -74,6 +78,8 @@ impl<S: ReactorSocket> Connection<S> {
             is_queued: false,
             is_starving: false,
             peer,
+            is_unlogged: false,
+            logged: None,
             _seat: seat,
             closing_until: None,
             is_over: false,
@@ -81,6 +87,12 @@ impl<S: ReactorSocket> Connection<S> {
             gone: false,
             why: None,
         }
+    }
+
+    /// Protocol, address and name of the host, for the log.
+    pub(crate) fn host(&self) -> String {
+        let name = self.end.peer_name().map_or(String::new(), |name| format!(", {name}"));
+        format!("{} {}{name}", self.protocol, self.peer)
     }
 
     /// Passes received bytes to the protocol, `most` bytes or a little more, and counts them.

@@ -10,6 +10,8 @@ const LINES_PER_SECOND: u32 = 10;
 /// Forwards lines for people, at most ten per second.
 pub struct Log {
     write: Box<dyn Fn(&str) + Send + Sync>,
+    /// Whether logins and ends of connections are logged.
+    pub(crate) has_connections: bool,
     state: Mutex<LogState>,
 }
 
@@ -23,7 +25,13 @@ struct LogState {
 impl Log {
     /// A log that passes each line to `write`.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Log {
-        Log { write: Box::new(write), state: Mutex::default() }
+        Log { write: Box::new(write), has_connections: false, state: Mutex::default() }
+    }
+
+    /// Logs each login of a host and the end of its connection, too.
+    #[must_use]
+    pub fn with_connections(self, has_connections: bool) -> Log {
+        Log { has_connections, ..self }
     }
 
     /// Logs `line`, unless this second has had its share. Not for the I/O path.

@@ -263,14 +263,9 @@ impl<R: Reactor> Portal<R> {
         }
         end.begin(&mut out);
         let speaks_first = !out.is_empty();
-        let slot = self.connections.insert(Connection::new(
-            socket,
-            (end, protocol),
-            out,
-            number,
-            peer,
-            seat,
-        ));
+        let mut connection = Connection::new(socket, (end, protocol), out, number, peer, seat);
+        connection.is_unlogged = self.shared.log.has_connections;
+        let slot = self.connections.insert(connection);
         if speaks_first {
             self.unflushed.push(slot);
             self.flush(now);
@@ -299,7 +294,11 @@ impl<R: Reactor> Portal<R> {
                 self.ready.push_back(token);
             }
         }
+        let is_new = connection.is_unlogged && !connection.end.half_open();
         let notices = connection.end.take_notices();
+        if is_new {
+            self.log_login(slot, now);
+        }
         if !notices.is_empty() {
             self.spread_all(notices, slot, now);
         }
@@ -309,6 +308,23 @@ impl<R: Reactor> Portal<R> {
         // At once, while prefetched cache lines are on their way.
         self.flush(now);
         moved_bytes
+    }
+
+    /// Logs who has logged in, and to what.
+    #[cold]
+    fn log_login(&mut self, slot: usize, now: Nanos) {
+        let Some(connection) = self.connections.get(slot) else { return };
+        connection.is_unlogged = false;
+        let offered = self.shared.protocols.places().offered();
+        let used = offered.iter().filter(|place| connection.end.uses(place.unit));
+        let used: Vec<String> = used.map(|place| place.export.name()).collect();
+        let host = connection.host();
+        let line = match &used[..] {
+            [] => format!("{host}: discovers"),
+            used => format!("{host}: logged in to {}", used.join(", ")),
+        };
+        connection.logged = Some(host);
+        self.shared.log.say(now, &line);
     }
 
     /// Distributes the notices of a connection to others, and to the log.
@@ -520,6 +536,9 @@ impl<R: Reactor> Portal<R> {
         let Some(mut connection) = self.connections.remove(slot) else { return };
         if let Some(why) = why {
             self.shared.log.say(now, &format!("ended {}: {why}", connection.peer));
+        }
+        if let Some(host) = &connection.logged {
+            self.shared.log.say(now, &format!("{host}: connection closed"));
         }
         // A connection closed to make room for others loses its unsent responses.
         connection.leave();

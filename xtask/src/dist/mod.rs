@@ -36,7 +36,10 @@ const LIMIT: Duration = Duration::from_secs(10 * 60);
 const STATIC_LIMIT: u64 = 15_000_000;
 /// Variable that makes the static program small: crates without a level of their own in
 /// `Cargo.toml`, which are those off the path of an I/O, are optimized for size.
-const SMALL: (&str, &str) = ("CARGO_PROFILE_DIST_OPT_LEVEL", "s");
+const SMALL: (&str, &str) = ("CARGO_PROFILE_DIST_OPT_LEVEL", "z");
+/// The package to build, and the feature of a small one.
+const PACKAGE: &[&str] = &["-p", "drumfire"];
+const PACKED: &[&str] = &["-p", "drumfire", "--features", "packed"];
 
 /// Linkage of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,10 +152,10 @@ impl Programs {
     /// by name is left out where its target is not installed.
     fn build(only: Option<Kind>, root: &Path, release: &Release) -> Result<Programs> {
         let commit = ("DRUMFIRE_COMMIT", release.commit_and_date());
-        let build = |target: &str, more: &[(&'static str, String)]| -> Result<PathBuf> {
+        let build = |target: &str, what: &[&str], more: &[(&'static str, String)]| {
             say!("building for {target}");
             let variables = [std::slice::from_ref(&commit), more].concat();
-            let folder = build::build_in(root, target, &["-p", "drumfire"], &variables)?;
+            let folder = build::build_in(root, target, what, &variables)?;
             let program = folder.join("drumfire");
             let version = tool(Command::new(&program).arg("--version"))?;
             let of_commit = version.contains(&release.commit_and_date());
@@ -161,7 +164,7 @@ impl Programs {
         };
         let shared = match only {
             Some(Kind::Static) => None,
-            _ => Some(build(&build::host()?, &[])?),
+            _ => Some(build(&build::host()?, PACKAGE, &[])?),
         };
         let target = static_target()?;
         let fixed = match only {
@@ -170,7 +173,7 @@ impl Programs {
                 say!("no static program: rustup target add {target}");
                 None
             }
-            _ => Some(build(&target, &[(SMALL.0, SMALL.1.to_owned())])?),
+            _ => Some(build(&target, PACKED, &[(SMALL.0, SMALL.1.to_owned())])?),
         };
         Ok(Programs { shared, fixed })
     }
