@@ -6,8 +6,10 @@ use block::Nanos;
 
 /// Maximum lines per second; further ones are counted.
 const LINES_PER_SECOND: u32 = 10;
+/// Maximum lines per second with those of connections: hosts come all at once after a restart.
+const WITH_CONNECTIONS: u32 = 500;
 
-/// Forwards lines for people, at most ten per second.
+/// Forwards lines for people, a limited number per second.
 pub struct Log {
     write: Box<dyn Fn(&str) + Send + Sync>,
     /// Whether logins and ends of connections are logged.
@@ -44,7 +46,8 @@ impl Log {
             }
             *state = LogState { second, lines: 0, dropped: 0 };
         }
-        if state.lines < LINES_PER_SECOND {
+        let most = if self.has_connections { WITH_CONNECTIONS } else { LINES_PER_SECOND };
+        if state.lines < most {
             state.lines += 1;
             (self.write)(line);
         } else {
