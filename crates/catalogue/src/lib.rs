@@ -19,7 +19,6 @@ use std::sync::{Arc, OnceLock};
 
 use block::mistakes;
 use serde::Serialize;
-use shipped::FILES;
 
 pub mod line;
 pub mod read;
@@ -43,6 +42,7 @@ pub use prices::{PriceTag, price_words};
 pub use profile::NoProfile;
 pub use quantity::{QUANTITIES, Quantity, quantity_named};
 pub use read::CatalogueError;
+pub use shipped::evidence;
 pub use stats::Kind;
 
 /// Parts and sources. A copy shares its tables until one of both changes: searches copy the
@@ -71,7 +71,7 @@ impl Catalogue {
         static READ: OnceLock<Catalogue> = OnceLock::new();
         let read = || {
             let mut catalogue = Catalogue::default();
-            for file in FILES {
+            for file in shipped::FILES {
                 let loaded = catalogue.add(file.name, &file.text());
                 assert!(loaded.is_ok(), "{loaded:?}");
             }

@@ -45,6 +45,13 @@ pub(crate) const FILES: &[File] = &[
     file!("latencies.toml"),
 ];
 
+const EVIDENCE: File = file!("evidence.toml");
+
+/// Text of the published results with their sources, against which predictions are held.
+pub fn evidence() -> Cow<'static, str> {
+    EVIDENCE.text()
+}
+
 impl File {
     #[cfg(not(feature = "packed"))]
     pub(crate) fn text(&self) -> Cow<'static, str> {
@@ -66,7 +73,7 @@ mod test {
     #[test]
     fn all_files_of_the_folder_are_compiled_in_as_they_are() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
-        for file in FILES {
+        for file in FILES.iter().chain([&EVIDENCE]) {
             let text = std::fs::read_to_string(folder.join(file.name)).unwrap();
             assert!(file.text() == text, "{}", file.name);
         }
@@ -77,7 +84,8 @@ mod test {
             .collect();
         names.sort();
         found.sort();
-        found.retain(|name| name != "models.toml");
+        // Not of the catalogue's own form.
+        found.retain(|name| !["models.toml", "evidence.toml"].contains(&name.as_str()));
         assert_eq!(names, found);
     }
 }

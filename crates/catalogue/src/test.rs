@@ -13,7 +13,7 @@ fn one(figure: &str) -> Result<Catalogue, String> {
 #[test]
 fn no_shipped_part_replaces_another() {
     let head = |text: &str| text.lines().filter(|line| *line == "[[part]]").count();
-    let parts: usize = FILES.iter().map(|file| head(&file.text())).sum();
+    let parts: usize = shipped::FILES.iter().map(|file| head(&file.text())).sum();
     let catalogue = Catalogue::shipped();
     assert_eq!(catalogue.parts.len(), parts, "two of them have one id");
     let mut names = std::collections::BTreeMap::new();

@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::bill::Bill;
 use catalogue::{Catalogue, Part};
 
-/// Built-in table.
-const SHIPPED: &str = include_str!("../../data/evidence.toml");
-
 /// Published results with their sources.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -214,7 +211,8 @@ impl Evidence {
     ///
     /// If the table does not load, which a test rules out.
     pub fn shipped() -> Evidence {
-        Evidence::read(SHIPPED).unwrap_or_else(|error| panic!("evidence.toml: {error}"))
+        Evidence::read(&catalogue::evidence())
+            .unwrap_or_else(|error| panic!("evidence.toml: {error}"))
     }
 
     /// Reads a table.
