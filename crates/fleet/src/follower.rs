@@ -7,6 +7,9 @@ use block::{Nanos, Plant, planted};
 use crate::message::Message;
 use crate::{BEAT, SILENCE};
 
+/// Time between two steps from which a rank had no processor: it asks for one step a beat.
+const AWAY: Nanos = Nanos(4 * BEAT.0);
+
 /// The leader, to a follower.
 pub(crate) const LEADER: u32 = 0;
 
@@ -53,6 +56,8 @@ pub enum Heard {
 pub struct Follower {
     heard_at: Nanos,
     spoke_at: Nanos,
+    /// Last step: further back than a beat if this rank had no processor.
+    stepped_at: Nanos,
     out: VecDeque<Message>,
     events: VecDeque<Heard>,
     is_over: bool,
@@ -65,6 +70,7 @@ impl Follower {
         Follower {
             heard_at: now,
             spoke_at: now,
+            stepped_at: now,
             out: VecDeque::from([Message::Hello { body: facts }]),
             events: VecDeque::new(),
             is_over: false,
@@ -112,6 +118,7 @@ impl Follower {
         if self.is_over {
             return now + SILENCE;
         }
+        self.listen_on(now);
         let silent = now.since(self.heard_at);
         if silent >= SILENCE && !planted(Plant::TrustLeader) {
             self.end(Heard::LeaderLost { why: silence(silent) });
@@ -124,6 +131,16 @@ impl Follower {
             self.spoke_at = now;
         }
         (self.spoke_at + BEAT).min((self.heard_at + SILENCE).max(now + BEAT))
+    }
+
+    /// Leaves out of the leader's silence the time in which this rank had no processor, and so heard
+    /// nothing: messages of that time may arrive with the next turns.
+    fn listen_on(&mut self, now: Nanos) {
+        let away = now.since(self.stepped_at);
+        self.stepped_at = now;
+        if away >= AWAY {
+            self.heard_at = (self.heard_at + away).min(now);
+        }
     }
 
     /// Returns the next message to the leader.
@@ -150,4 +167,34 @@ impl Follower {
 /// Words for a rank that said nothing.
 pub(crate) fn silence(silent: Nanos) -> String {
     format!("silent for {:.1} s", silent.as_secs_f64())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn lost(follower: &mut Follower) -> bool {
+        matches!(follower.next_event(), Some(Heard::LeaderLost { .. }))
+    }
+
+    #[test]
+    fn a_leader_is_silent_only_while_its_follower_listens() {
+        let mut now = Nanos::from_secs(1);
+        let mut follower = Follower::new(now, Vec::new());
+        follower.hear(now, &Message::Beat.encode());
+        // No processor for a minute: what the leader said meanwhile arrives with the next turns.
+        now = now + Nanos::from_secs(60);
+        follower.step(now);
+        assert!(!lost(&mut follower));
+        follower.hear(now + Nanos(1), &Message::Beat.encode());
+        // From here on it listens, and the leader is gone.
+        let mut steps = 0;
+        while !lost(&mut follower) {
+            now = now + BEAT;
+            follower.step(now);
+            steps += 1;
+            assert!(steps <= SILENCE.0 / BEAT.0 + 1, "a leader that is gone is lost in time");
+        }
+        assert!(steps >= SILENCE.0 / BEAT.0 - 1, "{steps}");
+    }
 }
