@@ -20,6 +20,7 @@ mod offers;
 mod outbox;
 mod peers;
 pub mod scsi;
+pub mod virtio;
 
 pub use disk_id::DiskId;
 pub use endpoint::{
