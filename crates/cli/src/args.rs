@@ -304,6 +304,11 @@ pub struct Serve {
     /// Address of the NBD listener; 10809 is usual.
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT", value_parser = address)]
     pub nbd: Vec<SocketAddr>,
+    /// Folder for a vhost-user socket of each volume, NAME.sock, for virtual machines and programs
+    /// on this host. Without the other protocols.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["iscsi", "nvme_tcp", "nbd", "config",
+        "chap", "control", "id", "memory", "listen"])]
+    pub vhost_user: Option<PathBuf>,
     /// A volume: NAME=URI makes a target with it at LUN 1, NAME/LUN=URI adds a LUN.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,

@@ -7,6 +7,7 @@ mod doors;
 mod opening;
 mod operator;
 pub mod order;
+mod vhost;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -56,6 +57,9 @@ pub struct Prepared {
 
 /// Serves until a stop is requested.
 pub fn main(serve: &Serve) -> Result<Exit> {
+    if let Some(folder) = &serve.vhost_user {
+        return vhost::main(serve, folder);
+    }
     let mut prepared = Prepared::new(serve, DEFAULT_PORTAL.parse().expect("an address"))?;
     let signals = signal::on_signal()?;
     let (watching, control) = (prepared.watching(serve), prepared.control(serve));

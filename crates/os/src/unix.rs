@@ -8,6 +8,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use block::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::Mode;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -115,6 +117,24 @@ impl UnixLink {
         Ok(UnixLink { stream })
     }
 
+    /// Waits until there is something to receive, at most `limit`. Returns whether there is.
+    ///
+    /// # Errors
+    ///
+    /// The system call failed.
+    pub fn await_readable(&self, limit: Nanos) -> io::Result<bool> {
+        let limit = Timespec {
+            tv_sec: (limit.0 / 1_000_000_000) as i64,
+            tv_nsec: (limit.0 % 1_000_000_000) as _,
+        };
+        let mut polled = [PollFd::new(&self.stream, PollFlags::IN)];
+        match rustix::event::poll(&mut polled, Some(&limit)) {
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Receives into `bytes`, and appends the descriptors that came with them. `None` if nothing is
     /// there; 0 at the end of the stream.
     ///
@@ -152,14 +172,11 @@ impl UnixLink {
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MOST))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty()
-            && !control.push(SendAncillaryMessage::ScmRights(descriptors))
-        {
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        let sent =
-            rustix::net::sendmsg(&self.stream, &[IoSlice::new(bytes)], &mut control, flags)?;
+        let sent = rustix::net::sendmsg(&self.stream, &[IoSlice::new(bytes)], &mut control, flags)?;
         if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 }

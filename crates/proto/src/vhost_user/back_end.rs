@@ -386,9 +386,8 @@ impl<F> BackEnd<F> {
         let Some((head, room)) = message.payload.split_at_checked(12) else {
             return broken("vhost-user §Virtio device config space: too short", 8);
         };
-        let word = |at: usize| {
-            u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
-        };
+        let word =
+            |at: usize| u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (offset, size) = (word(0), word(4));
         let end = offset.checked_add(size).filter(|end| *end <= CONFIG_BYTES_MOST);
         let (Some(end), true) = (end, room.len() == size as usize) else {

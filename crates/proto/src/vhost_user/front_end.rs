@@ -199,8 +199,7 @@ impl FrontEnd {
                 };
                 let config = Config::parse(space);
                 let features = Features(self.features & !F_PROTOCOL_FEATURES);
-                self.phase =
-                    FrontEndPhase::Known(Known { features, config, queues: self.queues });
+                self.phase = FrontEndPhase::Known(Known { features, config, queues: self.queues });
             }
             _ => {
                 let [result] = message.words()?;

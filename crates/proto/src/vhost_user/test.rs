@@ -158,7 +158,8 @@ fn random_messages_do_no_harm() {
         for _ in 0..20 {
             let len = [8, 72][rng.below(2) as usize];
             let payload = (0..len).map(|_| rng.below(256) as u8).collect();
-            let mut message = Message::reply([1, 15, 17, 24, 16, 3][rng.below(6) as usize], payload);
+            let mut message =
+                Message::reply([1, 15, 17, 24, 16, 3][rng.below(6) as usize], payload);
             message.flags ^= (rng.below(8) / 7 * 4) as u32;
             let bytes = message.to_bytes();
             let mut rest = &*bytes;

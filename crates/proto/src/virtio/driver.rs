@@ -21,8 +21,11 @@ use super::{
 const PARTS: u16 = 3;
 /// Length of a cache line, the distance between a slot's control words and the next slot's.
 const LINE: u64 = 64;
-/// Alignment of data.
+/// Alignment of the first data.
 const PAGE: u64 = 4096;
+/// Distance between the data of two slots beyond their length: with a power of two all slots would
+/// compete for the same lines of the cache. Devices need data aligned to 512 for direct I/O.
+const STAGGER: u64 = 4096 + 512;
 
 /// A slot's control words: header, range of a discard, status. Offsets within its line.
 const RANGE_AT: u64 = HEADER_BYTES as u64;
@@ -79,7 +82,7 @@ impl Layout {
         let used = line(available + Windows::available_bytes(size)) + LINE;
         let control = line(used + Windows::used_bytes(size)) + LINE;
         let data = (control + u64::from(slots) * LINE).next_multiple_of(PAGE);
-        let end = data + u64::from(slots) * slot_bytes;
+        let end = data + u64::from(slots) * (slot_bytes + STAGGER);
         let data_bytes = slot_bytes;
         Layout {
             base,
@@ -101,7 +104,7 @@ impl Layout {
     }
 
     fn data(&self, slot: u16) -> u64 {
-        self.data + u64::from(slot) * self.data_bytes
+        self.data + u64::from(slot) * (self.data_bytes + STAGGER)
     }
 
     /// Offset of the first of a slot's three descriptors.
