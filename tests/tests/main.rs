@@ -107,4 +107,5 @@ mod traced;
 mod turns;
 mod tutorial;
 mod unanswered;
+mod vhost_user;
 mod wrong_jobs;

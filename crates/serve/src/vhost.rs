@@ -42,6 +42,9 @@ pub struct VhostVolume {
 /// Why a server of vhost-user could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum VhostError {
+    /// Another server listens at the socket.
+    #[error("{}: another server has it", .0.display())]
+    Taken(PathBuf),
     /// A socket cannot be opened.
     #[error("{path}: {why}", path = .path.display())]
     Socket {
@@ -144,7 +147,10 @@ fn open(folder: &std::path::Path, volume: VhostVolume) -> Result<Door, VhostErro
         *to = from;
     }
     let path = folder.join(format!("{name}.sock"));
-    let port = UnixPort::open(&path).map_err(|why| VhostError::Socket { path, why })?;
+    let port = UnixPort::open(&path).map_err(|why| match why.kind() {
+        io::ErrorKind::AddrInUse => VhostError::Taken(path),
+        _ => VhostError::Socket { path, why },
+    })?;
     let disk = proto::virtio::Disk { geometry, memory: export.volume.memory(), serial };
     Ok(Door { port, name, volume: export.volume, disk })
 }
