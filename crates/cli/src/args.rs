@@ -341,7 +341,7 @@ pub struct Serve {
 /// `drumfire run`.
 #[derive(Flags, Clone, Debug)]
 #[command(after_long_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
-    nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT,\n\
+    nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, vhost-user:SOCKET,\n\
     delay:DRIVE(URI): as slow as a drive of the catalogue, delay:cd6(ram:1g), or a profile.\n\
     Behind a remote one, each if wanted:\n\
     ?reconnect=30s&grace=30s&io_timeout=30s and\n\

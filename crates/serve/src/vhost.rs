@@ -10,9 +10,8 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
-use os::{OpenRingError, UnixPort, Waker};
+use os::{OpenRingError, SharedThread, UnixPort};
 use volume::Volume;
 
 use crate::config::Export;
@@ -76,7 +75,7 @@ struct Door {
 pub struct VhostServer {
     sockets: Vec<PathBuf>,
     ends: Arc<AtomicBool>,
-    threads: Vec<(Waker, Option<JoinHandle<()>>)>,
+    threads: Vec<thread::Thread>,
 }
 
 impl VhostServer {
@@ -119,16 +118,26 @@ impl VhostServer {
     pub fn sockets(&self) -> &[PathBuf] {
         &self.sockets
     }
+
+    /// Thread ids of the cores, to read their CPU time.
+    pub fn thread_ids(&self) -> Vec<i32> {
+        self.threads.iter().map(|thread| thread.id).collect()
+    }
+
+    /// The cores' threads, to run other loops on them.
+    pub fn shared_threads(&self) -> Vec<SharedThread> {
+        self.threads.iter().map(|thread| thread.shared.clone()).collect()
+    }
 }
 
 impl Drop for VhostServer {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Release);
-        for (waker, thread) in &mut self.threads {
-            waker.wake();
-            if let Some(thread) = thread.take() {
+        for thread in &mut self.threads {
+            thread.waker.wake();
+            if let Some(handle) = thread.handle.take() {
                 // A thread that panicked has printed its message.
-                let _ = thread.join();
+                let _ = handle.join();
             }
         }
     }

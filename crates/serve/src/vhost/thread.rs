@@ -1,13 +1,15 @@
 //! The thread of a core: accepts drivers, polls their rings, and sleeps while they are silent.
 
+use std::cell::RefCell;
 use std::io;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread::JoinHandle;
 
 use block::{Nanos, Pool};
-use os::{Core, EventSet, Waker};
+use os::{Companion, Core, EventSet, Job, SharedThread, Token, Turned, Waker};
 
 use super::session::{Session, Turn};
 use super::{Door, VhostError};
@@ -17,8 +19,8 @@ use crate::log::Log;
 const SESSIONS_MOST: usize = 64;
 /// Time without requests after which a thread sleeps: waking it takes as long.
 const SPIN: Nanos = Nanos(50_000);
-/// Rounds without requests before each yield of the CPU.
-const ROUNDS_PER_YIELD: u32 = 32;
+/// Rounds between yields of the CPU while there are no requests.
+const YIELDS: u32 = 32;
 /// Rounds with requests between turns of the core.
 const ROUNDS_PER_TURN: u32 = 64;
 /// Time until an accept that failed is tried again.
@@ -36,6 +38,14 @@ pub(super) fn key(session: usize, queue: Option<u16>) -> u64 {
     (session as u64) << QUEUE_BITS | queue.map_or(0, |queue| u64::from(queue) + 1)
 }
 
+/// A thread that serves.
+pub(super) struct Thread {
+    pub(super) id: i32,
+    pub(super) shared: SharedThread,
+    pub(super) waker: Waker,
+    pub(super) handle: Option<JoinHandle<()>>,
+}
+
 /// Starts the thread of a core.
 pub(super) fn start(
     cpu: usize,
@@ -43,9 +53,10 @@ pub(super) fn start(
     ends: &Arc<AtomicBool>,
     log: &Arc<Log>,
     failed: Arc<dyn Fn(&str) + Send + Sync>,
-) -> Result<(Waker, Option<JoinHandle<()>>), VhostError> {
+) -> Result<Thread, VhostError> {
     let (ends, log) = (Arc::clone(ends), Arc::clone(log));
     let (started, wait) = mpsc::channel();
+    let (send, jobs) = mpsc::channel();
     let body = move || {
         let set_up = || -> Result<(Host, Waker), VhostError> {
             os::cpu::pin(cpu)?;
@@ -54,9 +65,9 @@ pub(super) fn start(
             Ok((Host::new(core, doors, log)?, waker))
         };
         match set_up() {
-            Ok((mut host, waker)) => {
-                let _ = started.send(Ok(waker));
-                if let Err(error) = host.run(&ends) {
+            Ok((host, waker)) => {
+                let _ = started.send(Ok((os::sample::thread_id(), waker)));
+                if let Err(error) = run(host, &ends, &jobs) {
                     failed(&format!("core {cpu}: {error}"));
                 }
             }
@@ -67,8 +78,54 @@ pub(super) fn start(
     };
     let handle = std::thread::Builder::new().name(format!("vhost {cpu}")).spawn(body)?;
     let died = |_| io::Error::other("the thread ended during startup");
-    let waker = wait.recv().map_err(died)??;
-    Ok((waker, Some(handle)))
+    let (id, waker) = wait.recv().map_err(died)??;
+    let shared = SharedThread::new(cpu, send, waker.clone());
+    Ok(Thread { id, shared, waker, handle: Some(handle) })
+}
+
+/// Serves until the server stops. Runs the jobs that others queue for this thread, and continues to
+/// serve meanwhile.
+fn run(host: Host, ends: &AtomicBool, jobs: &Receiver<Job>) -> io::Result<()> {
+    let host = Rc::new(RefCell::new(host));
+    while !ends.load(Ordering::Acquire) {
+        if let Ok(job) = jobs.try_recv() {
+            job(host.clone());
+        }
+        let mut host = host.borrow_mut();
+        let round = host.round();
+        if !round.busy && round.until == Some(Nanos(0)) && host.rounds.is_multiple_of(YIELDS) {
+            std::thread::yield_now();
+        }
+        if host.needs_turn(round) {
+            host.turn_core(round.until)?;
+        }
+    }
+    let mut host = host.borrow_mut();
+    host.leave()
+}
+
+impl Companion for Host {
+    fn turn(&mut self) -> io::Result<Turned> {
+        let round = self.round();
+        if self.needs_turn(round) {
+            self.turn_core(Some(Nanos(0)))?;
+        }
+        Ok(Turned { busy: round.busy, wake: round.until })
+    }
+
+    fn core(&self) -> &Core {
+        &self.core
+    }
+}
+
+/// Result of a round.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    busy: bool,
+    /// I/Os are in flight that need turns of the core.
+    waits: bool,
+    /// Time until which the core may wait for an event.
+    until: Option<Nanos>,
 }
 
 /// The doors and drivers of a thread.
@@ -81,6 +138,12 @@ struct Host {
     knocked: Vec<bool>,
     again: Option<Nanos>,
     keys: Vec<u64>,
+    ready: Vec<Token>,
+    rounds: u32,
+    /// Time of the last round with work.
+    idle_since: Nanos,
+    /// Drivers were asked for notifications.
+    listening: bool,
     log: Arc<Log>,
 }
 
@@ -90,47 +153,58 @@ impl Host {
         for (at, door) in (0..).zip(&doors) {
             events.add(&door.port, DOOR | at)?;
         }
-        let knocked = vec![true; doors.len()];
-        let (sessions, keys) = (Vec::new(), Vec::new());
-        Ok(Host { core, events, doors, sessions, knocked, again: None, keys, log })
+        events.await_events(&core)?;
+        let (knocked, idle_since) = (vec![true; doors.len()], core.now());
+        let (sessions, keys, ready) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Host {
+            core,
+            events,
+            doors,
+            sessions,
+            knocked,
+            again: None,
+            keys,
+            ready,
+            rounds: 0,
+            idle_since,
+            listening: false,
+            log,
+        })
     }
 
-    fn run(&mut self, ends: &AtomicBool) -> io::Result<()> {
-        let mut ready = Vec::new();
-        let (mut idle_rounds, mut busy_rounds) = (0_u32, 0_u32);
-        let mut idle_since = self.core.now();
-        self.events.await_events(&self.core)?;
-        while !ends.load(Ordering::Acquire) {
-            let turn = self.serve();
-            if turn.busy && !turn.waits && busy_rounds < ROUNDS_PER_TURN {
-                (busy_rounds, idle_rounds) = (busy_rounds + 1, 0);
-                continue;
-            }
-            busy_rounds = 0;
-            let now = self.core.now();
-            if turn.busy {
-                (idle_rounds, idle_since) = (0, now);
-            } else {
-                idle_rounds += 1;
-            }
-            let polls = now.since(idle_since) < SPIN;
-            let until = match polls || self.listen() {
-                true => Some(Nanos(0)),
-                false => self.wake(),
-            };
-            if polls && !turn.busy && idle_rounds.is_multiple_of(ROUNDS_PER_YIELD) {
-                std::thread::yield_now();
-            }
-            self.core.turn(until, &mut ready)?;
-            if !polls {
-                self.sessions.iter_mut().flatten().for_each(Session::silence);
-            }
-            if !ready.is_empty() {
-                ready.clear();
-                self.heed_events()?;
-            }
+    /// Serves once. Without work for a while, asks the drivers for notifications.
+    fn round(&mut self) -> Round {
+        if std::mem::take(&mut self.listening) {
+            self.sessions.iter_mut().flatten().for_each(Session::silence);
         }
-        self.leave()
+        let Turn { busy, waits } = self.serve();
+        self.rounds = self.rounds.wrapping_add(1);
+        let now = self.core.now();
+        if busy {
+            self.idle_since = now;
+        }
+        let polls = busy || now.since(self.idle_since) < SPIN;
+        if polls {
+            return Round { busy, waits, until: Some(Nanos(0)) };
+        }
+        self.listening = true;
+        let until = if self.listen() { Some(Nanos(0)) } else { self.wake() };
+        Round { busy, waits, until }
+    }
+
+    /// Whether the core has to turn before the next round.
+    fn needs_turn(&self, round: Round) -> bool {
+        !round.busy || round.waits || self.rounds.is_multiple_of(ROUNDS_PER_TURN)
+    }
+
+    /// Takes a turn of the core, which waits at most until then.
+    fn turn_core(&mut self, until: Option<Nanos>) -> io::Result<()> {
+        self.core.turn(until, &mut self.ready)?;
+        if self.ready.is_empty() {
+            return Ok(());
+        }
+        self.ready.clear();
+        self.heed_events()
     }
 
     /// Takes new events to their doors and sessions.
