@@ -163,6 +163,25 @@ fn a_read_only_volume_is_not_written() {
 }
 
 #[test]
+fn a_race_in_memory_ends_whole() {
+    let Some(drumfire) = Drumfire::find() else { return };
+    let folder = Folder::new();
+    let args = "race --protocol vhost-user --targets 2 --volumes 2 --volume-size 1m --size 512 \
+                --read 70 --seconds 1 --ramp 0 --json";
+    let mut command = drumfire.command(folder.path(), args);
+    let json = run(command.env("TMPDIR", folder.path()), LIMIT).ok().json();
+    assert_eq!(check(&json, "H21").0, "pass", "{:?}", check(&json, "H21"));
+    assert!(json["totals"]["iops"].as_f64().unwrap() > 1000.0, "{}", json["totals"]);
+    let left = std::fs::read_dir(folder.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    let is_ours = |name: &&std::ffi::OsString| name.to_string_lossy().starts_with("drumfire-race-");
+    assert_eq!(left.iter().find(is_ours), None, "a folder of sockets is left");
+    let many = "race --protocol vhost-user --workers 9 --volumes 1 --seconds 1";
+    let refused = drumfire.run(folder.path(), many, LIMIT);
+    assert!(refused.stderr.contains("a device has 8 queues"), "{refused:?}");
+}
+
+#[test]
 fn our_driver_uses_the_device_of_qemu() {
     let Some(daemon) = require("qemu-storage-daemon") else { return };
     let Some(drumfire) = Drumfire::find() else { return };

@@ -96,6 +96,8 @@ pub enum Protocol {
     Iscsi,
     /// NVMe over TCP.
     NvmeTcp,
+    /// vhost-user, in shared memory.
+    VhostUser,
 }
 
 /// Flags of all commands that drive storage.
