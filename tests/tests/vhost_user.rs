@@ -238,7 +238,7 @@ fn boot_sector() -> Vec<u8> {
     disk[0x40..0x50].copy_from_slice(&packet(1));
     disk[0x50..0x60].copy_from_slice(&packet(2));
     disk[510..512].copy_from_slice(&[0x55, 0xaa]);
-    (512..1024).for_each(|at| disk[at] = (at * 7 >> 3) as u8);
+    (512..1024).for_each(|at| disk[at] = ((at * 7) >> 3) as u8);
     disk
 }
 

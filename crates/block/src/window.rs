@@ -280,7 +280,7 @@ mod test {
     #[test]
     fn volumes_exchange_bytes_with_windows() {
         let (window, memory) = (Window::anonymous(8192).unwrap(), Memory::new(8192).unwrap());
-        let bytes: Vec<u8> = (0..3000).map(|at| (at * 7 >> 2) as u8).collect();
+        let bytes: Vec<u8> = (0..3000).map(|at| ((at * 7) >> 2) as u8).collect();
         memory.write(77, &bytes);
         window.fill_from(5, &memory, 77, 3000).unwrap();
         let mut back = vec![0; 3000];

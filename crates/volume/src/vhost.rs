@@ -6,7 +6,7 @@
 mod lane;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,12 +80,12 @@ impl Device {
 
 impl Vhost {
     /// Connects, and starts all queues of the device.
-    pub(crate) fn open(path: &PathBuf) -> Result<Vhost, OpenError> {
-        let uri = Uri::VhostUser { path: path.clone() }.to_string();
+    pub(crate) fn open(path: &Path) -> Result<Vhost, OpenError> {
+        let uri = Uri::VhostUser { path: path.to_owned() }.to_string();
         let link = UnixLink::connect(path)
             .map_err(|error| OpenError::Connect { address: path.display().to_string(), error })?;
         let opening = Opening { link, end: FrontEnd::new(), clock: Clock::get() };
-        let device = opening.open(path.clone());
+        let device = opening.open(path.to_owned());
         let refused = |ending: Ending| OpenError::Refused { uri, ending: ending.to_string() };
         Ok(Vhost { device: Arc::new(device.map_err(refused)?) })
     }

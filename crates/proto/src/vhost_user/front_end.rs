@@ -7,7 +7,7 @@ use super::wire::{
     Assembly, F_PROTOCOL_FEATURES, Message, PROTOCOL_CONFIG, PROTOCOL_MQ, PROTOCOL_REPLY_ACK,
     QUEUES_MOST, REPLY, request, state,
 };
-use crate::endpoint::{Ending, Violation};
+use crate::endpoint::Ending;
 use crate::virtio::{Addresses, Config, F_VERSION_1, Features};
 
 /// A descriptor that a message carries.
@@ -223,7 +223,7 @@ impl FrontEnd {
 }
 
 fn violation<T>(rule: &'static str, at: usize) -> Result<T, Ending> {
-    Ok(broken::<T>(rule, at).map_err(|violation: Violation| Ending::Violation(violation))?)
+    broken(rule, at).map_err(Ending::Violation)
 }
 
 fn refused<T>(why: &str) -> Result<T, Ending> {

@@ -1,7 +1,6 @@
 //! CPU time of one request through a virtqueue: both ends on one thread, each descriptor checked.
 //!
-//! A debug build only checks that it runs. For figures:
-//! `cargo test --release -p drumfire-proto --test rings -- --nocapture`.
+//! `cargo run --release -p drumfire-proto --example ring_speed`
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,10 +12,9 @@ const SIZE: u16 = 512;
 const SLOT_BYTES: u64 = 4096;
 const BASE: u64 = 1 << 32;
 const DEPTH: usize = 128;
-const TURNS: usize = if cfg!(debug_assertions) { 100 } else { 100_000 };
 
 /// Nanoseconds per request of `len` bytes at random offsets of `bytes`.
-fn ns_per_request(features: u64, bytes: u64, len: u32) -> f64 {
+fn ns_per_request(features: u64, bytes: u64, len: u32, turns: usize) -> f64 {
     let features = Features(features);
     let window = Window::anonymous(DriverQueue::bytes(SIZE, SLOT_BYTES, features)).unwrap();
     let mut driver = DriverQueue::new(window, BASE, SIZE, SLOT_BYTES, features).unwrap();
@@ -34,7 +32,7 @@ fn ns_per_request(features: u64, bytes: u64, len: u32) -> f64 {
     driver.silence();
     device.silence();
     let (mut count, begin) = (0_u64, Instant::now());
-    for _ in 0..TURNS {
+    for _ in 0..turns {
         while usize::from(driver.in_flight()) < DEPTH {
             driver.start(Op::Read, rng.below(blocks) * 512, len, None).unwrap();
         }
@@ -48,16 +46,28 @@ fn ns_per_request(features: u64, bytes: u64, len: u32) -> f64 {
             count += 1;
         }
     }
-    assert_eq!(count, (TURNS * DEPTH) as u64);
+    assert_eq!(count, (turns * DEPTH) as u64);
     begin.elapsed().as_nanos() as f64 / count as f64
 }
 
-#[test]
-fn a_request_takes_some_nanoseconds() {
+/// All shapes, `turns` times the depth each.
+fn measure(turns: usize) {
     for (features, name) in [(F_EVENT_IDX, "direct"), (F_EVENT_IDX | F_INDIRECT, "indirect")] {
         for (bytes, len) in [(1 << 20, 512), (1 << 20, 4096), (64 << 20, 512)] {
-            let ns = ns_per_request(features, bytes, len);
+            let ns = ns_per_request(features, bytes, len, turns);
             println!("{name}: {len} B of {} MiB: {ns:.1} ns", bytes >> 20);
         }
+    }
+}
+
+fn main() {
+    measure(100_000);
+}
+
+#[cfg(test)]
+mod test {
+    #[test]
+    fn a_few_requests_are_measured() {
+        super::measure(20);
     }
 }
