@@ -163,3 +163,6 @@ fn open(folder: &std::path::Path, volume: VhostVolume) -> Result<Door, VhostErro
     let disk = proto::virtio::Disk { geometry, memory: export.volume.memory(), serial };
     Ok(Door { port, name, volume: export.volume, disk })
 }
+
+#[cfg(test)]
+mod test;

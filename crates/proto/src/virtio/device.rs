@@ -145,13 +145,23 @@ impl BlockQueue {
     ) -> Result<Taken, RingViolation> {
         let mut batch = [0; BATCH];
         let mut requests = 0;
+        let mut lie = None;
         while requests < BATCH {
             let Some(&slot) = self.free.last() else { break };
             let flight = &mut self.flights[usize::from(slot)];
-            if !self.ring.take(&self.guest, &mut flight.chain)? {
-                break;
+            let taken = self.ring.take(&self.guest, &mut flight.chain);
+            let parsed = taken.and_then(|taken| match taken {
+                true => parse(&flight.chain, &self.guest, disk).map(Some),
+                false => Ok(None),
+            });
+            match parsed {
+                Ok(Some(request)) => flight.request = request,
+                Ok(None) => break,
+                Err(violation) => {
+                    lie = Some(violation);
+                    break;
+                }
             }
-            flight.request = parse(&flight.chain, &self.guest, disk)?;
             let len = flight.request.buffered_bytes();
             match &disk.memory {
                 Some(memory) => flight.request.prefetch(memory),
@@ -180,7 +190,8 @@ impl BlockQueue {
                 answered += 1;
             }
         }
-        Ok(Taken { requests, answered })
+        // Requests before the lie were good: they are in flight, or answered.
+        lie.map_or(Ok(Taken { requests, answered }), Err)
     }
 
     /// Completes an I/O of [`take`](Self::take).
