@@ -41,6 +41,8 @@ pub struct DriverQueue {
     /// Slots whose chain the device has.
     busy: Vec<bool>,
     in_flight: u16,
+    /// Slots whose header is linked to data.
+    has_data: Vec<bool>,
 }
 
 /// A completed request.
@@ -161,6 +163,7 @@ impl DriverQueue {
             free: (0..layout.slots).rev().collect(),
             busy: vec![false; layout.slots.into()],
             in_flight: 0,
+            has_data: vec![true; layout.slots.into()],
         };
         for slot in 0..layout.slots {
             queue.describe(slot);
@@ -253,13 +256,18 @@ impl DriverQueue {
 
     /// Writes the descriptor of a request's data, and links it.
     #[inline(always)]
-    fn describe_request(&self, slot: u16, middle: Option<(u64, u32, u16)>) {
-        let layout = &self.layout;
+    fn describe_request(&mut self, slot: u16, middle: Option<(u64, u32, u16)>) {
+        let layout = self.layout;
         let (base, table) = (layout.base, layout.table(slot));
         let first = if layout.indirect { 0 } else { layout.head(slot) };
         let next = if middle.is_some() { first + 1 } else { first + 2 };
         let (address, len) = (base + layout.control(slot), HEADER_BYTES as u32);
-        let mut stored = Descriptor { address, len, flags: NEXT, next }.store(&self.window, table);
+        let mut stored = Some(());
+        if std::mem::replace(&mut self.has_data[usize::from(slot)], middle.is_some())
+            != middle.is_some()
+        {
+            stored = Descriptor { address, len, flags: NEXT, next }.store(&self.window, table);
+        }
         if let Some((at, len, flags)) = middle {
             let one = Descriptor { address: base + at, len, flags, next: first + 2 };
             stored = stored.and(one.store(&self.window, table + DESCRIPTOR_BYTES));
