@@ -94,7 +94,7 @@ fn run(host: Host, ends: &AtomicBool, jobs: &Receiver<Job>) -> io::Result<()> {
         let mut host = host.borrow_mut();
         let round = host.round();
         if !round.busy && round.until == Some(Nanos(0)) && host.rounds.is_multiple_of(YIELDS) {
-            std::thread::yield_now();
+            host.core.yield_now();
         }
         if host.needs_turn(round) {
             host.turn_core(round.until)?;
@@ -183,7 +183,8 @@ impl Host {
         if busy {
             self.idle_since = now;
         }
-        let polls = busy || now.since(self.idle_since) < SPIN;
+        let spins = now.since(self.idle_since) < SPIN && !self.core.is_crowded(now);
+        let polls = busy || spins;
         if polls {
             return Round { busy, waits, until: Some(Nanos(0)) };
         }

@@ -13,6 +13,8 @@ use super::{Device, Line, SLOT_BYTES};
 
 /// Time without completions after which a lane waits for an interrupt: a wake takes as long.
 const SPIN: Nanos = Nanos(50_000);
+/// Polls without completions before each yield of the CPU, which the device may need.
+const POLLS_PER_YIELD: u32 = 32;
 /// Keys of the events.
 const CALL: u64 = 0;
 const LINK: u64 = 1;
@@ -57,6 +59,7 @@ pub(super) struct VhostLane {
     last: Nanos,
     /// Waits for an interrupt.
     sleeps: bool,
+    idle_polls: u32,
     broken: Option<String>,
     lost: u64,
 }
@@ -79,6 +82,7 @@ impl VhostLane {
             ready: Vec::with_capacity(slots),
             last: core.now(),
             sleeps: false,
+            idle_polls: 0,
             broken: None,
             lost: 0,
         };
@@ -315,8 +319,13 @@ impl Lane for VhostLane {
         } else if self.broken.is_none() && (self.in_flight() > 0 || self.sleeps) {
             if self.sleeps {
                 self.look(now);
-            } else if now.since(self.last) >= SPIN {
+            } else if now.since(self.last) >= SPIN || self.core.is_crowded(now) {
                 self.sleep();
+            } else {
+                self.idle_polls = self.idle_polls.wrapping_add(1);
+                if self.idle_polls.is_multiple_of(POLLS_PER_YIELD) {
+                    self.core.yield_now();
+                }
             }
         }
         done.append(&mut self.ready);
