@@ -67,8 +67,9 @@ pub(super) fn start(
         match set_up() {
             Ok((host, waker)) => {
                 let _ = started.send(Ok((os::sample::thread_id(), waker)));
+                let watch = Watch { failed: &*failed, cpu };
                 if let Err(error) = run(host, &ends, &jobs) {
-                    failed(&format!("core {cpu}: {error}"));
+                    (watch.failed)(&format!("core {cpu}: {error}"));
                 }
             }
             Err(error) => {
@@ -81,6 +82,20 @@ pub(super) fn start(
     let (id, waker) = wait.recv().map_err(died)??;
     let shared = SharedThread::new(cpu, send, waker.clone());
     Ok(Thread { id, shared, waker, handle: Some(handle) })
+}
+
+/// Reports a thread that panicked.
+struct Watch<'a> {
+    failed: &'a (dyn Fn(&str) + Send + Sync),
+    cpu: usize,
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.failed)(&format!("core {}: its thread panicked", self.cpu));
+        }
+    }
 }
 
 /// Serves until the server stops. Runs the jobs that others queue for this thread, and continues to
