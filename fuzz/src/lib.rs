@@ -18,6 +18,7 @@ mod plan_file;
 mod stream;
 mod target;
 mod trace;
+mod vhost;
 
 pub use array_file::{read_map, read_superblock};
 pub use cut::Cut;
@@ -32,6 +33,7 @@ pub use plan_file::{read_bill, read_claims, read_parts};
 pub use stream::{next_status, polite_iscsi, polite_iscsi_to, polite_nvme};
 pub use target::{NvmeServer, Serving};
 pub use trace::read_trace;
+pub use vhost::{drive_ring, receive_as_back_end, receive_as_front_end, serve_ring};
 
 pub use volume::try_schedule;
 

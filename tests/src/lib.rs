@@ -46,7 +46,7 @@ pub use mpi::{Mpi, rank_of, seconds_of_mishaps};
 pub use nbd::{Nbd, NbdCommand};
 pub use patience::Patience;
 pub use program::{Finished, Running, require, run};
-pub use qemu::{qemu_img, qemu_io, qemu_nbd};
+pub use qemu::{qemu_img, qemu_io, qemu_nbd, qemu_system};
 pub use record::{Case, case, skip};
 pub use rounds::rounds;
 pub use screen::Screen;

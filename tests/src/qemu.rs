@@ -22,6 +22,12 @@ pub fn qemu_img() -> Option<PathBuf> {
     Some(image)
 }
 
+/// A virtual machine's qemu: the one that the task runner unpacked, or the installed one.
+pub fn qemu_system() -> Option<PathBuf> {
+    let system = std::env::var_os("DRUMFIRE_QEMU_SYSTEM").map(PathBuf::from);
+    system.or_else(|| require("qemu-system-x86_64"))
+}
+
 /// `qemu-io` of the same build, which loads the same driver; skips as [`qemu_img`] does.
 pub fn qemu_io() -> Option<PathBuf> {
     let program = qemu_img()?.with_file_name("qemu-io");

@@ -108,4 +108,5 @@ mod traced;
 mod turns;
 mod tutorial;
 mod unanswered;
+mod vhost_user;
 mod wrong_jobs;

@@ -30,6 +30,7 @@ mod random;
 mod size;
 mod text;
 mod time;
+mod window;
 mod zone;
 
 pub use account::Account;
@@ -58,4 +59,5 @@ pub use random::{Rng, splitmix};
 pub use size::{Rate, SizeError, parse_size, print_size};
 pub use text::{Text, printable, steers};
 pub use time::Nanos;
+pub use window::Window;
 pub use zone::{Zone, Zones};

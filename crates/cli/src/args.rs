@@ -96,6 +96,8 @@ pub enum Protocol {
     Iscsi,
     /// NVMe over TCP.
     NvmeTcp,
+    /// vhost-user, in shared memory.
+    VhostUser,
 }
 
 /// Flags of all commands that drive storage.
@@ -304,6 +306,11 @@ pub struct Serve {
     /// Address of the NBD listener; 10809 is usual.
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT", value_parser = address)]
     pub nbd: Vec<SocketAddr>,
+    /// Folder for a vhost-user socket of each volume, NAME.sock, for virtual machines and programs
+    /// on this host. Without the other protocols.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["iscsi", "nvme_tcp", "nbd", "config",
+        "chap", "control", "id", "memory", "listen"])]
+    pub vhost_user: Option<PathBuf>,
     /// A volume: NAME=URI makes a target with it at LUN 1, NAME/LUN=URI adds a LUN.
     #[arg(long, value_name = "NAME=URI")]
     pub volume: Vec<String>,
@@ -339,7 +346,7 @@ pub struct Serve {
 /// `drumfire run`.
 #[derive(Flags, Clone, Debug)]
 #[command(after_long_help = "Volumes: null:1t, ram:4g, file:PATH, iscsi://HOST[:PORT]/IQN/LUN,\n\
-    nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT,\n\
+    nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, vhost-user:SOCKET,\n\
     delay:DRIVE(URI): as slow as a drive of the catalogue, delay:cd6(ram:1g), or a profile.\n\
     Behind a remote one, each if wanted:\n\
     ?reconnect=30s&grace=30s&io_timeout=30s and\n\

@@ -128,7 +128,7 @@ pub struct Ready {
     /// Activity of its cores.
     recording: Option<Recording>,
     /// Targets of the run.
-    server: Option<serve::Server>,
+    server: Option<race::Targets>,
     /// Name under which the result is compared with the user's bounds; `None` for a run of a sweep.
     bounded_as: Option<String>,
     /// The run is one of several hosts'.
@@ -234,7 +234,7 @@ impl Bench {
     }
 
     /// Volumes that the engine drives.
-    fn driven(&self, step: &Step, run: Prepared, server: Option<serve::Server>) -> Ready {
+    fn driven(&self, step: &Step, run: Prepared, server: Option<race::Targets>) -> Ready {
         let recording = self.traced.as_ref().map(Traced::recording);
         let here = self.gate.is_some().then(Shared::default);
         let engine = Engine {

@@ -285,7 +285,7 @@ fn capacity(uri: &str) -> Option<u64> {
         Uri::File(file) => {
             Uri::File(FileUri { direct: None, size_bytes: None, iopoll: false, ..file })
         }
-        remote @ (Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_)) => {
+        remote @ (Uri::Iscsi(_) | Uri::Nvme(_) | Uri::Nbd(_) | Uri::VhostUser { .. }) => {
             let opened = volume::open(&remote, Purpose::Read);
             let note = |error: &volume::OpenError| output::note(format_args!("drumfire: {error}"));
             return opened.inspect_err(note).ok().map(|volume| volume.geometry().bytes());

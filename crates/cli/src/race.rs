@@ -1,4 +1,6 @@
-//! `drumfire race`: targets and workers in one process, over real sockets.
+//! `drumfire race`: targets and workers in one process, over real sockets or in shared memory.
+
+mod targets;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -20,10 +22,15 @@ use crate::identity::{self, Identity};
 use crate::run::{self, Named};
 use crate::{asked, output, placement};
 
+pub use self::targets::Targets;
+
 /// The founding test bed ran two Iometer managers with half of the workers each.
 const MANAGERS: usize = 2;
 /// Maximum volumes of a race, and maximum workers.
 const MOST: u64 = 4096;
+
+/// Queues of a vhost-user device.
+const QUEUES: u32 = 8;
 
 /// Minimum bytes for a progress note: filling them takes a moment.
 const SEEN_BYTES: u64 = 256 << 20;
@@ -80,7 +87,7 @@ impl Shape {
         let count = |word| u32::from_str(text(word)).map_err(|why| wrong(word, why.to_string()));
         Ok(Shape {
             protocol: Protocol::from_str(text("protocol"), false)
-                .map_err(|_| wrong("protocol", "use iscsi or nvme-tcp".to_owned()))?,
+                .map_err(|_| wrong("protocol", "use iscsi, nvme-tcp or vhost-user".to_owned()))?,
             targets: count("targets")?,
             volumes: count("volumes")?,
             volume_size: parse_size(text("volume-size"))
@@ -118,6 +125,12 @@ pub fn check(job: &JobSpec) -> Result<()> {
     if count > MOST {
         return usage(format!("{count} volumes: maximum {MOST}"));
     }
+    if race.protocol == Protocol::VhostUser && group.workers > QUEUES {
+        return usage(format!(
+            "{} workers on a volume: a device has {QUEUES} queues",
+            group.workers
+        ));
+    }
     let workers = count * u64::from(group.workers);
     if !(1..=MOST).contains(&workers) {
         return usage(format!("{workers} workers: use 1 to {MOST}"));
@@ -145,21 +158,16 @@ pub fn check(job: &JobSpec) -> Result<()> {
 }
 
 /// Starts the targets of a race that passed [`check`], and prepares the workers.
-pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
+pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Targets)> {
     let race = Shape::of(job)?;
     let group = &step.groups[0];
     let place = placement::race(&race.cores, race.count() * group.workers as usize);
     let (server, targets) = start_targets(&race, job.seed, group, &place.targets)?;
-    let (scheme, portal) = match race.protocol {
-        Protocol::Iscsi => ("iscsi", server.iscsi()[0]),
-        Protocol::NvmeTcp => ("nvme+tcp", server.nvme_tcp()[0]),
-    };
+    let uris = server.uris(&targets);
     let name = |target: &str| match race.protocol {
-        Protocol::Iscsi => target.to_owned(),
+        Protocol::Iscsi | Protocol::VhostUser => target.to_owned(),
         Protocol::NvmeTcp => subsystem_name(target),
     };
-    let uri = |(target, lun): &(String, u8)| format!("{scheme}://{portal}/{}/{lun}", name(target));
-    let uris: Vec<String> = targets.iter().map(uri).collect();
     let names: HashMap<&String, String> =
         uris.iter().zip(&targets).map(|(uri, (target, _))| (uri, name(target))).collect();
     let mut step = step.clone();
@@ -183,7 +191,7 @@ pub fn prepare(job: &JobSpec, step: &Step) -> Result<(Prepared, Server)> {
     let job = serde_json::to_value(job).context("the job as a document")?;
     run.spec.document = job;
     run.spec.job.storage = "RAM".to_owned();
-    run.targets = Some(target_threads(&server, place.targets));
+    run.targets = Some(server.threads(place.targets));
     Ok((run, server))
 }
 
@@ -198,7 +206,7 @@ fn start_targets(
     seed: u64,
     group: &Group,
     cores: &[usize],
-) -> Result<(Server, Vec<(String, u8)>)> {
+) -> Result<(Targets, Vec<(String, u8)>)> {
     let names: Vec<(String, u8)> = (1..=race.targets)
         .flat_map(|target| (1..=race.volumes as u8).map(move |lun| (target_name(target), lun)))
         .collect();
@@ -213,10 +221,13 @@ fn start_targets(
         let subsystem = subsystem_name(target);
         Export { target: target.clone(), subsystem, lun: *lun, volume, disk }
     });
+    if race.protocol == Protocol::VhostUser {
+        return Ok((Targets::in_memory(exports.collect(), cores.to_vec())?, names));
+    }
     let any_port = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let (iscsi, nvme_tcp) = match race.protocol {
         Protocol::Iscsi => (any_port, Vec::new()),
-        Protocol::NvmeTcp => (Vec::new(), any_port),
+        _ => (Vec::new(), any_port),
     };
     let config = ServeConfig {
         counts: false,
@@ -241,7 +252,7 @@ fn start_targets(
     let server =
         Server::start(config, Log::new(|line| output::note(format_args!("target: {line}"))))?;
     crate::serve::end_with(&server);
-    Ok((server, names))
+    Ok((Targets::Network(server), names))
 }
 
 fn target_name(number: u32) -> String {

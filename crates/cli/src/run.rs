@@ -323,8 +323,14 @@ fn rate_of(workload: &Workload) -> Option<f64> {
     }
 }
 
-/// Whether the volume is reached without a wire: by a loopback address, or one of this host.
+/// Whether the volume is reached without a wire: by a loopback address or one of this host, or in
+/// shared memory.
 pub fn is_loopback(uri: &Uri) -> bool {
+    match uri {
+        Uri::VhostUser { .. } => return true,
+        Uri::Delay { inner, .. } | Uri::Fault { inner, .. } => return is_loopback(inner),
+        _ => {}
+    }
     let addresses = uri.address().and_then(|address| address.to_socket_addrs().ok());
     addresses.is_some_and(|mut all| all.any(is_own))
 }

@@ -8,6 +8,7 @@ mod live;
 mod opening;
 mod operator;
 pub mod order;
+mod vhost;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -55,6 +56,9 @@ pub struct Prepared {
 
 /// Serves until a stop is requested.
 pub fn main(serve: &Serve) -> Result<Exit> {
+    if let Some(folder) = &serve.vhost_user {
+        return vhost::main(serve, folder);
+    }
     let mut prepared = Prepared::new(serve, DEFAULT_PORTAL.parse().expect("an address"))?;
     let signals = signal::on_signal()?;
     let (watching, control) = (prepared.watching(serve), prepared.control(serve));

@@ -36,6 +36,17 @@ const SLEEPS_FROM_IN_FLIGHT: usize = 40;
 const FEW_SOCKETS: usize = 4;
 
 impl Core {
+    /// Yields the CPU of a loop that polls memory; returns the time afterwards.
+    pub fn yield_now(&self) -> Nanos {
+        self.yield_cpu(&mut self.state.borrow_mut())
+    }
+
+    /// Whether CPU-bound threads compete for this CPU, as far as yields showed: a loop that polls
+    /// memory sleeps instead, because a wake preempts them.
+    pub fn is_crowded(&self, now: Nanos) -> bool {
+        self.state.borrow().crowd.is_there(now)
+    }
+
     /// Waits until [`CoreState::ready`] has events, or until then; a [`LONG`] wait ends early.
     pub(crate) fn wait(
         &self,

@@ -20,6 +20,8 @@ mod offers;
 mod outbox;
 mod peers;
 pub mod scsi;
+pub mod vhost_user;
+pub mod virtio;
 
 pub use disk_id::DiskId;
 pub use endpoint::{

@@ -29,6 +29,7 @@ mod sync;
 mod table;
 mod thread;
 mod units;
+mod vhost;
 
 pub use crate::config::{Export, Limits, ServeConfig};
 pub use crate::counts::{OpCounts, VolumeCounts};
@@ -40,5 +41,6 @@ pub use crate::protocol::{Protocol, Protocols};
 pub use crate::server::{ServeError, Server};
 pub use crate::shared::{Shared, VolumeInfo};
 pub use crate::units::LaneSource;
+pub use crate::vhost::{VhostConfig, VhostError, VhostServer, VhostVolume};
 pub use proto::DiskId;
 pub use proto::iscsi::Chap;

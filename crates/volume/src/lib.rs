@@ -27,6 +27,7 @@ mod striped;
 mod sync;
 mod timed;
 mod uri;
+mod vhost;
 mod watch;
 
 use std::io;
@@ -266,6 +267,7 @@ pub fn open(uri: &Uri, purpose: Purpose) -> Result<Arc<dyn Volume>, OpenError> {
         }
         Uri::Iscsi(iscsi) => Arc::new(remote::Remote::open(dial::IscsiDial::new(iscsi.clone()))?),
         Uri::Nbd(nbd) => Arc::new(remote::Remote::open(nbd.clone())?),
+        Uri::VhostUser { path } => Arc::new(vhost::Vhost::open(path)?),
         Uri::Nvme(nvme) => Arc::new(remote::Remote::open(dial::NvmeDial::open(nvme)?)?),
     })
 }

@@ -43,6 +43,7 @@ impl Lifetime {
             Uri::Mirror { .. } => return Lifetime::Process,
             Uri::File(file) => name_of(&file.path),
             Uri::Iscsi(far) => format!("iscsi {} {} {}", far.address, far.target, far.lun).into(),
+            Uri::VhostUser { path } => format!("vhost-user {}", path.display()).into(),
             Uri::Nbd(far) => format!("nbd {} {}", far.address, far.export).into(),
             Uri::Nvme(far) => format!("nvme {} {} {}", far.address, far.subsystem, far.nsid).into(),
         };
@@ -114,6 +115,9 @@ impl DataLocation {
                     "{}/{}/{}",
                     far.address, far.target, far.lun
                 )));
+            }
+            Uri::VhostUser { path } => {
+                return Some(DataLocation::There(format!("vhost-user {}", path.display())));
             }
             Uri::Nbd(far) => {
                 return Some(DataLocation::There(format!("{}/{}", far.address, far.export)));

@@ -42,6 +42,11 @@ pub enum Uri {
     Nvme(NvmeUri),
     /// `nbd://HOST[:PORT]/EXPORT`.
     Nbd(NbdUri),
+    /// `vhost-user:SOCKET`: a device of another process on this host.
+    VhostUser {
+        /// Path of the Unix socket.
+        path: PathBuf,
+    },
     /// `delay:PROFILE(URI)`: another volume, as slow as a drive of this profile or catalogue name.
     Delay {
         /// A shipped profile, a file of one, or a drive of the catalogue.
@@ -280,7 +285,7 @@ impl Uri {
             Uri::Stripe { parts: legs, .. }
             | Uri::Mirror { legs }
             | Uri::Array(ArrayUri { legs, .. }) => legs.iter().find_map(Uri::remote),
-            Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) => None,
+            Uri::Null { .. } | Uri::Ram { .. } | Uri::File(_) | Uri::VhostUser { .. } => None,
         }
     }
 }
@@ -329,6 +334,7 @@ impl fmt::Display for Uri {
                 write!(f, "nbd://{}/{}", nbd.address, nbd.export)?;
                 options.extend(nbd.session.options());
             }
+            Uri::VhostUser { path } => write!(f, "vhost-user:{}", path.display())?,
             Uri::Delay { profile, inner } => write!(f, "delay:{profile}({inner})")?,
             Uri::Fault { schedule, inner } => write!(f, "fault:{schedule}({inner})")?,
             Uri::Array(array) => {

@@ -103,13 +103,19 @@ fn may_install(install: bool) -> bool {
 pub fn variables() -> Vec<(&'static str, PathBuf)> {
     let ours = own_qemu();
     let image = ours.join("usr/bin/qemu-img");
-    match driver_below(&ours.join("usr")) {
+    let mut variables = match driver_below(&ours.join("usr")) {
         Some(driver) if image.is_file() => {
             let folder = driver.parent().map(PathBuf::from).unwrap_or_default();
             vec![("DRUMFIRE_QEMU_IMG", image), ("QEMU_MODULE_DIR", folder)]
         }
         _ => Vec::new(),
+    };
+    // Unpacked for the kernel's checks.
+    let system = target_folder().join("interop/qemu-system-x86/qemu-system-x86_64");
+    if system.is_file() {
+        variables.push(("DRUMFIRE_QEMU_SYSTEM", system));
     }
+    variables
 }
 
 /// Installs packages, but none for which another one would be removed.

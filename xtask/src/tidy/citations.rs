@@ -3,7 +3,18 @@
 use super::{Finding, Tree};
 
 /// Documents that we cite. Numbers and revisions follow.
-const DOCUMENTS: &[&str] = &["RFC ", "SPC-", "SBC-", "SAM-", "NVMe ", "NVMe-TCP", "NVMe-oF", "NBD"];
+const DOCUMENTS: &[&str] = &[
+    "RFC ",
+    "SPC-",
+    "SBC-",
+    "SAM-",
+    "NVMe ",
+    "NVMe-TCP",
+    "NVMe-oF",
+    "NBD",
+    "VIRTIO 1.2",
+    "vhost-user",
+];
 
 /// Every citation names a known document and a clause.
 pub fn check(tree: &Tree) -> Vec<Finding> {

@@ -11,11 +11,22 @@ use super::{ArrayUri, FileUri, IscsiUri, NbdUri, NvmeUri, Session, Uri};
 
 const KINDS: &str = "write null:SIZE, ram:SIZE, file:PATH, iscsi://HOST[:PORT]/IQN/LUN, \
                      nvme+tcp://HOST[:PORT]/NQN/NSID, nbd://HOST[:PORT]/EXPORT, \
+                     vhost-user:SOCKET, \
                      delay:PROFILE(URI), fault:SCHEDULE(URI), stripe:CHUNK(URI,URI,…), \
                      mirror(URI,URI,…) or array:NAME?leg=URI&leg=URI";
 /// Kinds of volumes: the word before the first colon, or before the bracket of a mirror.
-const KIND_WORDS: [&str; 11] = [
-    "null", "ram", "file", "iscsi", "nvme+tcp", "nbd", "delay", "fault", "stripe", "mirror",
+const KIND_WORDS: [&str; 12] = [
+    "null",
+    "ram",
+    "file",
+    "iscsi",
+    "nvme+tcp",
+    "nbd",
+    "vhost-user",
+    "delay",
+    "fault",
+    "stripe",
+    "mirror",
     "array",
 ];
 /// Maximum depth of nested volumes.
@@ -61,6 +72,7 @@ pub(super) fn parse(text: &str, nested: usize) -> Result<Uri, String> {
         "iscsi" => parse_iscsi(rest),
         "nvme+tcp" => parse_nvme(rest),
         "nbd" => parse_nbd(rest),
+        "vhost-user" => parse_vhost_user(rest),
         "delay" => {
             let (profile, inner) =
                 around(rest, nested, "delay:PROFILE(URI)", "delay:x25-m(ram:8g)")?;
@@ -272,6 +284,16 @@ fn parse_nvme(rest: &str) -> Result<Uri, String> {
         session: far.session,
         address: far.address,
     }))
+}
+
+fn parse_vhost_user(rest: &str) -> Result<Uri, String> {
+    let options = Options::split(rest)?;
+    let path = PathBuf::from(options.path);
+    options.end()?;
+    if path.as_os_str().is_empty() {
+        return Err("write vhost-user:SOCKET, such as vhost-user:/run/disks/disk.sock".to_owned());
+    }
+    Ok(Uri::VhostUser { path })
 }
 
 fn parse_nbd(rest: &str) -> Result<Uri, String> {

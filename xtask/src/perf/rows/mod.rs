@@ -53,6 +53,7 @@ pub const ROWS: &[Row] = &[
     race::MIXED,
     race::ONE_SESSION,
     race::DEPTH_ONE,
+    race::RINGS,
     processes::ROW,
     target::ROW,
     initiator::ROW,

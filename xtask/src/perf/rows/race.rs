@@ -54,6 +54,19 @@ pub const DEPTH_ONE: Row = Row {
     }],
 };
 
+/// Driver and device in shared memory, each pair on one thread.
+pub const RINGS: Row = Row {
+    name: "race-vhost-user",
+    title: "Race in shared memory: 512 B random reads, 2 volumes of 1 MiB, 64 outstanding each",
+    unit: "IOPS",
+    contenders: &[Contender { name: "drumfire race", run: rings }],
+};
+
+fn rings(bench: &Bench) -> Result<Sample> {
+    let shape = "--protocol vhost-user --targets 2 --volumes 1 --volume-size 1m --outstanding 64";
+    race(bench, &format!("{shape} --size 512"))
+}
+
 /// A race of this shape.
 pub fn race(bench: &Bench, shape: &str) -> Result<Sample> {
     let args = format!("race --json --ramp 1 --seconds {} {shape}", bench.seconds);
