@@ -51,9 +51,10 @@ pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
+pub(crate) use reservation::Reservations;
 pub use reservation::{Action, Effects, Kind, Nexus, Refusal, ReserveOut};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
-pub(crate) use state::{Bound, UnitState, Verdict};
+pub(crate) use state::{Bound, Deed, UnitState, Verdict};
 
 /// A logical unit: a volume with its SCSI identity.
 #[derive(Clone, Debug)]
@@ -181,7 +182,28 @@ impl UnitShared {
         self.state.is_gone()
     }
 
-    /// Bond of a host of another protocol that reads blocks, or changes them. One relaxed load
+    /// Zero if nothing binds anybody.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> u64 {
+        self.state.word()
+    }
+
+    /// Judges a command of a host over NVMe: see [`UnitState::judge_host`].
+    pub(crate) fn judge_host(&self, host: &Nexus, deed: Deed) -> Result<u64, Bound> {
+        self.state.judge_host(host, deed)
+    }
+
+    /// Changes the reservations for a host.
+    pub(crate) fn reserve(&self, host: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
+        self.state.reserve(host, out)
+    }
+
+    /// Reads the reservations.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Reservations) -> T) -> T {
+        self.state.read(read)
+    }
+
+    /// Bond of a client over NBD that reads blocks, or changes them. One relaxed load
     /// if nothing binds anybody.
     #[inline(always)]
     pub(crate) fn binds(&self, changes: bool) -> Option<Bound> {

@@ -29,6 +29,9 @@ struct Inner {
     changes: u64,
 }
 
+/// The session of hosts that have none: a number that no connection has.
+const NO_SESSION: u32 = u32::MAX;
+
 /// Verdict on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -39,10 +42,21 @@ pub(crate) enum Verdict {
     Refused(Refusal),
 }
 
+/// The work of a command over NVMe or NBD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Reads blocks.
+    Read,
+    /// Changes blocks.
+    Write,
+    /// Makes blocks durable, which write protection allows.
+    Flush,
+}
+
 /// Why a host of another protocol may not do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// A reservation over iSCSI is in force.
+    /// A reservation of another host is in force.
     Reserved,
     /// Software write protection is on.
     Protected,
@@ -78,19 +92,30 @@ impl UnitState {
         Verdict::Allowed
     }
 
-    /// Bond of a host of another protocol, which cannot register, and so holds nothing.
+    /// Judges a command of a host over NVMe. The result is the word, if the host may do everything
+    /// until the word changes, and zero if only this is allowed.
     #[cold]
-    pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
+    pub(crate) fn judge_host(&self, host: &Nexus, deed: Deed) -> Result<u64, Bound> {
         let inner = self.lock();
         if inner.gone {
-            return Some(Bound::Gone);
+            return Err(Bound::Gone);
         }
-        let nobody = Nexus { name: String::new(), isid: [0; 6] };
-        let class = if changes { Class::Change } else { Class::Look };
-        if !inner.reservations.access(&nobody, u32::MAX).allows(class) {
-            return Some(Bound::Reserved);
+        let access = inner.reservations.access(host, NO_SESSION);
+        //= NVMe base §8.19.1: Flush is in the group of writes.
+        let class = if deed == Deed::Read { Class::Look } else { Class::Change };
+        match access {
+            access if !access.allows(class) => Err(Bound::Reserved),
+            _ if inner.protected && deed == Deed::Write => Err(Bound::Protected),
+            Access::All if !inner.protected => Ok(self.word()),
+            _ => Ok(0),
         }
-        (changes && inner.protected).then_some(Bound::Protected)
+    }
+
+    /// Bond of a client over NBD, which cannot register, and so holds nothing.
+    #[cold]
+    pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
+        let deed = if changes { Deed::Write } else { Deed::Read };
+        self.judge_host(&Nexus::Host([0; 16]), deed).err()
     }
 
     /// Reads the reservations.
@@ -98,7 +123,7 @@ impl UnitState {
         read(&self.lock().reservations)
     }
 
-    /// PERSISTENT RESERVE OUT.
+    /// PERSISTENT RESERVE OUT, or what NVMe has in its place.
     pub(crate) fn reserve(&self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
         self.change(|inner| inner.reservations.change(nexus, out))
     }
@@ -160,7 +185,7 @@ mod test {
     use super::*;
 
     fn nexus(number: u8) -> Nexus {
-        Nexus { name: format!("iqn.2026-01.test:{number}"), isid: [number; 6] }
+        Nexus::Port { name: format!("iqn.2026-01.test:{number}"), isid: [number; 6] }
     }
 
     #[test]

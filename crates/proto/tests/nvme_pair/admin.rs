@@ -67,7 +67,7 @@ fn a_controller_tells_what_it_is() {
     assert_eq!(page[258..264], [3, 3, 3, 6, 0, 0], "ACL, AERL, FRMW, LPA, ELPE, NPSS");
     assert_eq!(u16_at(&page, 320), 10, "KAS");
     assert_eq!((page[512], page[513], u16_at(&page, 514)), (0x66, 0x44, 1024), "MAXCMD");
-    assert_eq!((u32_at(&page, 516), u16_at(&page, 520)), (4, 0x0d), "NN, ONCS");
+    assert_eq!((u32_at(&page, 516), u16_at(&page, 520)), (4, 0x2d), "NN, ONCS");
     assert_eq!((page[524], page[525]), (0, 5), "FNA, VWC");
     assert_eq!(u32_at(&page, 536), 0x0030_0001, "SGLS");
     assert_eq!(page[768..768 + NQN.len() + 1], [NQN.as_bytes(), &[0]].concat());
@@ -101,7 +101,7 @@ fn a_namespace_tells_what_it_is() {
         assert_eq!(page.len(), 4096);
         assert_eq!([0, 8, 16].map(|at| u64_at(&page, at)), [blocks; 3], "NSZE, NCAP, NUSE");
         assert_eq!(page[24..30], [0; 6], "NSFEAT, NLBAF, FLBAS, MC, DPC, DPS");
-        assert_eq!((page[30], page[33]), (0, 9), "NMIC, DLFEAT");
+        assert_eq!((page[30], page[31], page[33]), (0, 0xfe, 9), "NMIC, RESCAP, DLFEAT");
         assert_eq!(u64_at(&page, 48), 4 << 20, "NVMCAP");
         assert_eq!(page[99], protected, "NSATTR");
         assert!(page[104..128].iter().any(|byte| *byte != 0), "NGUID, EUI64");
@@ -110,6 +110,7 @@ fn a_namespace_tells_what_it_is() {
         assert_eq!(same, [0; 4096]);
         let independent = raw.ask_data(identify(8, id));
         assert_eq!((independent[1], independent[8], independent[14]), (0, protected, 1));
+        assert_eq!(independent[2], 0xfe, "RESCAP");
     }
     for cns in [0, 5, 8] {
         // Not in use, but might be.
@@ -196,7 +197,9 @@ fn logs_are_told_in_parts() {
     let effects = raw.ask_data(log(5, 0, 4096));
     assert_eq!(u32_at(&effects, 0x18 * 4), 1, "Keep Alive");
     assert_eq!([0, 1, 2, 5, 8, 9].map(|op| u32_at(&effects, 1024 + op * 4)), [1, 3, 1, 1, 3, 3]);
-    assert_eq!(effects.iter().filter(|byte| **byte != 0).count(), 14);
+    let reservations = [0x0d, 0x0e, 0x11, 0x15].map(|op| u32_at(&effects, 1024 + op * 4));
+    assert_eq!(reservations, [1; 4]);
+    assert_eq!(effects.iter().filter(|byte| **byte != 0).count(), 18);
     let mut parts = Vec::new();
     for at in (0..4096).step_by(1000) {
         parts.extend(raw.ask_data(log(5, at, 1000)));
@@ -256,7 +259,7 @@ fn features_are_kept_until_a_reset() {
         let completion = raw.ask(get_feature(id), &[]).completion();
         assert_eq!((completion.status, completion.result), (Status::SUCCESS, value.into()));
     }
-    for (id, value) in [(2, 1), (5, 0x1_0000), (0x0a, 2), (0x10, 0), (0x16, 0), (0x82, 0)] {
+    for (id, value) in [(2, 1), (5, 0x1_0000), (0x0a, 2), (0x10, 0), (0x16, 0), (0x84, 0)] {
         assert_eq!(raw.ask(set_feature(id, value), &[]).status(), Status::INVALID_FIELD, "{id}");
     }
     let save = set_feature(1 | 1 << 31, 1);

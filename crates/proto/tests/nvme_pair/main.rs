@@ -17,6 +17,7 @@ mod ios;
 mod joined;
 mod random;
 mod raw;
+mod reserve;
 mod server;
 mod stops;
 mod target_io;

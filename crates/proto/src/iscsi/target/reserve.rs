@@ -3,8 +3,8 @@
 //! The state is the unit's, for all sessions of all cores. A session that may do everything reads
 //! one word for each command, and asks again only when that word has changed.
 
-use crate::scsi::{Effects, Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
-use crate::{Fencing, Notice, Outbox, TasksEnd, UnitId};
+use crate::scsi::{Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
+use crate::{Notice, Outbox, TasksEnd, UnitId};
 
 use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
@@ -70,34 +70,14 @@ impl IscsiTarget {
                 task.spoil(NO_MEMORY);
             }
             Ok(effects) => {
-                let fence = self.spread_effects(id, effects);
+                let (notices, fence) = Notice::of_effects(id, effects);
+                self.notices.extend(notices);
                 if let Some(job) = &mut self.tasks[slot].job {
                     job.fence = fence;
                 }
             }
         }
         self.continue_work(slot, out);
-    }
-
-    /// Tells other sessions. The fence opens when the commands of those who were preempted have
-    /// ended.
-    fn spread_effects(&mut self, unit: UnitId, effects: Effects) -> Option<Fencing> {
-        let Effects { attentions, aborted } = effects;
-        if !attentions.is_empty() {
-            self.notices.push(Notice::UnitNews(unit, attentions));
-        }
-        if aborted.is_empty() {
-            return None;
-        }
-        let fence = Fencing::default();
-        let end = TasksEnd {
-            units: vec![unit],
-            of: Some(aborted),
-            told: Some(Sense::COMMANDS_CLEARED),
-            fence: fence.clone(),
-        };
-        self.notices.push(Notice::TasksEnd(end));
-        Some(fence)
     }
 
     /// Another session has changed something about a unit that these are to hear of.

@@ -62,6 +62,8 @@ impl Status {
     pub const SGL_LENGTH_INVALID: Status = Status::lasting(0, 0x0f);
     pub const SGL_TYPE_INVALID: Status = Status::lasting(0, 0x11);
     pub const SGL_OFFSET_INVALID: Status = Status::lasting(0, 0x16);
+    pub const HOST_IDENTIFIER_FORMAT: Status = Status::lasting(0, 0x18);
+    pub const PREEMPTED_AND_ABORTED: Status = Status::lasting(0, 0x1b);
     pub const WRITE_PROTECTED: Status = Status::lasting(0, 0x20);
     pub const COMMAND_INTERRUPTED: Status = Status::passing(0, 0x21);
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
@@ -146,6 +148,8 @@ impl std::fmt::Display for Status {
             (Status::INVALID_NAMESPACE, "invalid namespace or format"),
             (Status::SEQUENCE_ERROR, "command sequence error"),
             (Status::SGL_LENGTH_INVALID, "data SGL length invalid"),
+            (Status::HOST_IDENTIFIER_FORMAT, "host identifier inconsistent format"),
+            (Status::PREEMPTED_AND_ABORTED, "command aborted due to preempt and abort"),
             (Status::WRITE_PROTECTED, "namespace is write protected"),
             (Status::COMMAND_INTERRUPTED, "command interrupted"),
             (Status::TRANSIENT_TRANSPORT_ERROR, "transient transport error"),

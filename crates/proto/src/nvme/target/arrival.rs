@@ -147,6 +147,7 @@ impl NvmeTarget {
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         self.held = None;
+        self.reserving.wait_no_longer();
         match (&self.member, self.stage) {
             (Some(_), Stage::Admin) => self.end_membership(),
             (Some(member), _) => member.end(),
@@ -158,6 +159,7 @@ impl NvmeTarget {
 
     fn depart_if_done(&mut self) {
         if self.leftovers.have_no_changes() {
+            self.reserving.open_all();
             (self.member, self.presence) = (None, None);
         }
     }

@@ -3,6 +3,7 @@
 use block::Pool;
 
 use crate::flow::{Transfer, has_room_by_reference, is_full};
+use crate::scsi::Deed;
 use crate::{Ending, Outbox, UnitId};
 
 use super::super::frame::Fatal;
@@ -127,7 +128,8 @@ impl NvmeTarget {
         if writes && geometry.read_only {
             return Err(Status::WRITE_PROTECTED);
         }
-        namespace.check_bound(writes)?;
+        let deed = if writes { Deed::Write } else { Deed::Read };
+        self.check_bound(namespace, deed)?;
         let shift = geometry.block_bytes.trailing_zeros();
         let len = u64::from(count) << shift;
         //= NVMe base §MDTS: a longer transfer is aborted with Invalid Field in Command.

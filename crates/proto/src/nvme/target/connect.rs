@@ -208,6 +208,7 @@ impl NvmeTarget {
         }
         self.stage = if queue == 0 { Stage::Admin } else { Stage::Io };
         let id = member.controller().id;
+        self.reserving.belong_to(member.controller().host.id);
         self.member = Some(member);
         self.take_place();
         Ok(id)

@@ -31,9 +31,13 @@ mod cns {
 //= NVMe base §Identify: data structures are 4096 bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// Optional commands: Compare, Dataset Management, Write Zeroes.
-//= NVMe base §ONCS: bits 0, 2 and 3.
-const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3;
+/// Optional commands: Compare, Dataset Management, Write Zeroes, reservations.
+//= NVMe base §ONCS: bits 0, 2, 3 and 5.
+const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5;
+
+/// Reservations: all six types, and the bit IEKEY of NVMe 1.3. They end with the server.
+//= NVMe base §RESCAP: bits 1 to 6, and 7; not bit 0.
+const RESERVATIONS: u8 = 0xfe;
 
 /// Log pages: Commands Supported and Effects, and offsets.
 //= NVMe base §LPA: bits 1 and 2.
@@ -114,8 +118,9 @@ impl NvmeTarget {
             // Zero: no limits for Write Zeroes and Dataset Management.
             cns::CONTROLLER_OF_SET => Ok(Page::new().0),
             cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
-                //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, NSATTR, NSTAT.
-                page.put(1, [u8::from(self.subsystem.shared)])
+                //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, RESCAP, NSATTR and
+                // NSTAT.
+                page.put(1, [u8::from(self.subsystem.shared), RESERVATIONS])
                     .put(8, [protected(&namespace.geometry)])
                     .put(14, [1]);
             }),
@@ -247,7 +252,7 @@ fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     // Namespaces of unrelated servers have different identities and would be refused then, so
     // unshared ones become separate disks.
     //= NVMe base §NMIC: bit 0, several controllers may be attached at once.
-    page.put(30, [u8::from(shared)]);
+    page.put(30, [u8::from(shared), RESERVATIONS]);
     //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.
     page.put(33, [if geometry.trim_zeroes { 1 | 1 << 3 } else { 0 }]);
     page.put(48, u128::from(geometry.bytes()).to_le_bytes());

@@ -3,6 +3,7 @@
 use block::{Count, Done, Fault, Io, Op, Tag};
 
 use crate::flow::{CLEAR_BYTES_MAX, Ranges, part_tag};
+use crate::scsi::Deed;
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{CAPSULE_BYTES, Command, Entry, Status, admin, fabrics, io};
@@ -45,6 +46,10 @@ impl NvmeTarget {
             io::WRITE_ZEROES => self.write_zeroes(command),
             io::DATASET_MANAGEMENT => self.dataset_management(command, out),
             io::COMPARE => self.compare(command, out),
+            io::RESERVATION_REGISTER | io::RESERVATION_ACQUIRE | io::RESERVATION_RELEASE => {
+                self.reservation(command, out)
+            }
+            io::RESERVATION_REPORT => self.report(command, out),
             _ => Err(Refused::Status(Status::INVALID_OPCODE)),
         };
         self.taken_up(result, command, capsule, out)
@@ -54,9 +59,7 @@ impl NvmeTarget {
         //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
         let namespace = self.subsystem.active(command.namespace())?;
         let unit = namespace.id;
-        if namespace.shared.is_gone() {
-            return Err(Status::INVALID_NAMESPACE.into());
-        }
+        self.check_bound(namespace, Deed::Flush)?;
         let place = BlockRange { unit, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Flushing).ok_or(Refused::Overrun)?;
         // Without a job: databases flush after every other write.
@@ -84,7 +87,7 @@ impl NvmeTarget {
         if geometry.read_only {
             return Err(Status::WRITE_PROTECTED.into());
         }
-        namespace.check_bound(true)?;
+        self.check_bound(namespace, Deed::Write)?;
         let may_trim = command.word(12) & ZEROES_DEALLOCATE != 0 && geometry.trim_zeroes;
         let op = if may_trim { Op::Trim } else { Op::WriteZeroes };
         let place = BlockRange { unit: namespace.id, namespace: command.namespace(), ..NOWHERE };
@@ -104,13 +107,14 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) -> Result<(), Refused> {
         let namespace = self.subsystem.active(command.namespace())?;
-        namespace.check_bound(true)?;
+        self.check_bound(namespace, Deed::Write)?;
         //= NVMe base §Dataset Management: NR is the number of ranges, less one.
         let len = ((command.word(10) & 0xff) + 1) * RANGE_BYTES;
         if command.sgl_len() < len {
             return Err(Status::SGL_LENGTH_INVALID.into());
         }
-        let place = BlockRange { unit: namespace.id, len, ..NOWHERE };
+        let unit = namespace.id;
+        let place = BlockRange { unit, namespace: command.namespace(), len, ..NOWHERE };
         self.collect(command, place, out)
     }
 
@@ -144,8 +148,10 @@ impl NvmeTarget {
             self.slots[slot].job = None;
             self.slots.release(slot);
             self.connect(now, Command(&entry), &buf[..len], out);
-        } else {
+        } else if Command(&entry).opcode() == io::DATASET_MANAGEMENT {
             self.deallocate(slot, &entry, &buf[..len], out);
+        } else {
+            self.reserve(slot, &entry, &buf[..len], out);
         }
         out.give(buf);
     }
@@ -314,6 +320,7 @@ impl NvmeTarget {
             flush.spoil(status_of(fault, Op::Flush));
         }
         self.finish(slot, out);
+        self.open_fences();
     }
 
     /// Handles a fabrics command on an I/O queue.

@@ -4,7 +4,7 @@
 //! or an I/O queue. `command` and `data` receive I/O commands and their data, `answer` sends data
 //! and completions: the hot path. Of the other files, `admin` dispatches admin commands to
 //! `property`, `identify`, `feature`, `log`, `event` and `reset`, `arrival` lets in and out, `job` handles
-//! I/O commands other than read and write, and `end` terminates the connection. A command has a
+//! I/O commands other than read and write, `reserve` reservations, and `end` terminates the connection. A command has a
 //! slot of `slot` with one or more I/Os.
 
 mod admin;
@@ -21,6 +21,7 @@ mod job;
 mod log;
 mod open;
 mod property;
+mod reserve;
 mod reset;
 mod slot;
 
@@ -43,6 +44,7 @@ use super::wire::Wire;
 use admin::Admin;
 use alive::Alive;
 use arrival::Held;
+use reserve::Reserving;
 use slot::Commands;
 
 /// Settings of the connections of a portal.
@@ -130,6 +132,8 @@ pub struct NvmeTarget {
     held: Option<Box<Held>>,
     /// Failed flushes that the host knows of.
     losses: KnownLosses,
+    /// Reservations as they concern this queue.
+    reserving: Reserving,
     /// I/Os that are with volumes, of a connection that is lost.
     leftovers: Leftovers,
     /// A line for the log.
@@ -212,6 +216,7 @@ impl NvmeTarget {
             presence: None,
             held: None,
             losses: KnownLosses::default(),
+            reserving: Reserving::default(),
             leftovers: Leftovers::default(),
             remark: None,
             leaving: false,
@@ -418,6 +423,7 @@ impl Target for NvmeTarget {
             self.retry_held(now, out);
         }
         self.settle(out);
+        self.pass_fences(out);
         self.retry_starving(out);
     }
 
@@ -427,7 +433,8 @@ impl Target for NvmeTarget {
 
     fn starves(&self) -> bool {
         let settles = self.admin.as_ref().is_some_and(|admin| admin.settling.is_under_way());
-        !self.backlog.starving.is_empty() || self.held.is_some() || settles
+        let waits = settles || self.reserving.waits();
+        !self.backlog.starving.is_empty() || self.held.is_some() || waits
     }
 
     fn take_remark(&mut self) -> Option<String> {
@@ -438,12 +445,16 @@ impl Target for NvmeTarget {
         std::mem::take(&mut self.notices)
     }
 
-    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
+    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, out: &mut Outbox) {
         match notice {
             Notice::ControllerEnded if self.stage == Stage::Io => {
                 self.is_member();
             }
             Notice::PeerCame(new) if self.stage == Stage::Io => self.meet(new, is_there),
+            Notice::UnitNews(unit, told) if self.stage == Stage::Admin => {
+                self.hear(*unit, told, out);
+            }
+            Notice::TasksEnd(end) if self.stage == Stage::Io => self.tasks_end(end, out),
             Notice::ControllerEnded
             | Notice::UnitReset(_)
             | Notice::UnitNews(..)

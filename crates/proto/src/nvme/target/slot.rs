@@ -53,6 +53,8 @@ pub(super) enum SlotState {
     Working,
     /// Flushing, alone or after a [`Job`].
     Flushing,
+    /// Waiting until the commands of hosts that it preempted have ended.
+    Fenced,
     /// Waiting until another controller is reset.
     Resetting,
     /// Flushing volumes before the controller reports that it is shut down.
