@@ -198,6 +198,11 @@ impl UnitShared {
         self.state.reserve(host, out)
     }
 
+    /// Claims a range for work that reads and writes in one action: see [`Claims::claim`].
+    pub(crate) fn claim(&self, offset: u64, len: u64) -> Option<Claim> {
+        self.claims.claim(offset, len)
+    }
+
     /// Reads the reservations.
     pub(crate) fn read<T>(&self, read: impl FnOnce(&Reservations) -> T) -> T {
         self.state.read(read)

@@ -6,10 +6,12 @@
 mod admin;
 mod bugs;
 mod comeback;
+mod copy;
 mod discovery;
 mod events;
 mod fabrics;
 mod flows;
+mod fused;
 mod golden;
 mod hogs;
 mod hosts;

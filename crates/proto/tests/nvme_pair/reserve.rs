@@ -161,9 +161,12 @@ fn types_let_in_whom_they_say() {
                 let compare = block(io::COMPARE);
                 let compare = hosts.status(who, compare, &[7; 512]);
                 assert_eq!(compare != CONFLICT, expect[0]);
+                let verify = hosts.status(who, block(io::VERIFY), &[]);
+                assert_eq!(verify != CONFLICT, expect[0]);
                 let others = [
                     (CommandBuilder::new(io::FLUSH, 7, 1), vec![]),
                     (block(io::WRITE_ZEROES), vec![]),
+                    (CommandBuilder::new(io::COPY, 7, 1), vec![0; 32]),
                     (CommandBuilder::new(io::DATASET_MANAGEMENT, 7, 1).word(11, 4), vec![0; 16]),
                 ];
                 for (command, data) in others {

@@ -57,10 +57,13 @@ impl Status {
     /// nothing left to do.
     pub const FLUSH_FAILED: Status = Status::lasting(0, 0x06);
     pub const ABORT_REQUESTED: Status = Status::passing(0, 0x07);
+    pub const FAILED_FUSED: Status = Status::lasting(0, 0x09);
+    pub const MISSING_FUSED: Status = Status::lasting(0, 0x0a);
     pub const INVALID_NAMESPACE: Status = Status::lasting(0, 0x0b);
     pub const SEQUENCE_ERROR: Status = Status::lasting(0, 0x0c);
     pub const SGL_LENGTH_INVALID: Status = Status::lasting(0, 0x0f);
     pub const SGL_TYPE_INVALID: Status = Status::lasting(0, 0x11);
+    pub const ATOMIC_WRITE_UNIT_EXCEEDED: Status = Status::lasting(0, 0x14);
     pub const SGL_OFFSET_INVALID: Status = Status::lasting(0, 0x16);
     pub const HOST_IDENTIFIER_FORMAT: Status = Status::lasting(0, 0x18);
     pub const PREEMPTED_AND_ABORTED: Status = Status::lasting(0, 0x1b);
@@ -79,6 +82,7 @@ impl Status {
     pub const FEATURE_NOT_CHANGEABLE: Status = Status::lasting(1, 0x0e);
     pub const FEATURE_NOT_NAMESPACE_SPECIFIC: Status = Status::lasting(1, 0x0f);
     pub const ATTEMPTED_WRITE_TO_READ_ONLY: Status = Status::lasting(1, 0x82);
+    pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status::lasting(1, 0x83);
     //= NVMe-oF §Connect command: status codes.
     pub const CONNECT_INCOMPATIBLE_FORMAT: Status = Status::lasting(1, 0x80);
     pub const CONNECT_CONTROLLER_BUSY: Status = Status::passing(1, 0x81);
@@ -145,6 +149,10 @@ impl std::fmt::Display for Status {
             (Status::INTERNAL_ERROR, "internal error"),
             (Status::ABORT_REQUESTED, "command abort requested"),
             (Status::passing(0, 0x08), "command aborted due to SQ deletion"),
+            (Status::FAILED_FUSED, "command aborted due to failed fused command"),
+            (Status::MISSING_FUSED, "command aborted due to missing fused command"),
+            (Status::ATOMIC_WRITE_UNIT_EXCEEDED, "atomic write unit exceeded"),
+            (Status::COMMAND_SIZE_LIMIT_EXCEEDED, "command size limit exceeded"),
             (Status::INVALID_NAMESPACE, "invalid namespace or format"),
             (Status::SEQUENCE_ERROR, "command sequence error"),
             (Status::SGL_LENGTH_INVALID, "data SGL length invalid"),

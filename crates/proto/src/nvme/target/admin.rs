@@ -101,8 +101,8 @@ impl NvmeTarget {
         let Some(job) = job else { return };
         let command = Command(&job.entry);
         let result = match self.stage {
-            Stage::Io => self.report_now(command, out),
-            _ => self.admin_now(command, out),
+            Stage::Admin => self.admin_now(command, out),
+            _ => self.report_now(command, out),
         };
         if let Err(status) = result {
             self.answer(command.id(), status, out);

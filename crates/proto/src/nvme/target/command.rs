@@ -100,6 +100,9 @@ impl NvmeTarget {
         status: Status,
         out: &mut Outbox,
     ) -> Result<(), Ending> {
+        if command.fuse() != 0 {
+            return self.fused(command, capsule, out);
+        }
         if self.learns(command.namespace()) {
             return self.io_command(command, capsule, out);
         }
@@ -115,7 +118,7 @@ impl NvmeTarget {
         writes: bool,
     ) -> Result<BlockRange, Status> {
         let namespace = self.subsystem.active(command.namespace())?;
-        //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+        //= NVMe-oF §2.3: SGLs are used for all commands. Fused ones are not plain.
         if !command.is_plain() {
             return Err(Status::INVALID_FIELD);
         }

@@ -74,6 +74,7 @@ impl NvmeTarget {
         let result = match self.stage {
             Stage::Fresh => return Err(self.too_early(capsule, out)),
             Stage::Admin => self.admin_command(command, out),
+            Stage::Fused => return self.fused(command, capsule, out),
             Stage::Unconnected | Stage::Io => self.first_command(command, out),
         };
         self.taken_up(result, command, capsule, out)

@@ -197,6 +197,9 @@ impl NvmeTarget {
             return;
         }
         command.data.give_buf(out.pool());
+        if command.state == SlotState::Fused {
+            return self.fused_failed(slot, out);
+        }
         self.finish(slot, out);
     }
 }

@@ -196,6 +196,7 @@ fn effects() -> Vec<u8> {
         io::FLUSH,
         io::READ,
         io::COMPARE,
+        io::VERIFY,
         io::RESERVATION_REGISTER,
         io::RESERVATION_REPORT,
         io::RESERVATION_ACQUIRE,
@@ -203,7 +204,7 @@ fn effects() -> Vec<u8> {
     ] {
         log[IO_COMMANDS + usize::from(opcode) * 4] = SUPPORTED;
     }
-    for opcode in [io::WRITE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT] {
+    for opcode in [io::WRITE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT, io::COPY] {
         log[IO_COMMANDS + usize::from(opcode) * 4] = SUPPORTED | CHANGES_BLOCKS;
     }
     log
