@@ -324,6 +324,10 @@ pub struct Serve {
     /// Volumes that no host may change: NAME, or NAME/LUN.
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub read_only: Vec<String>,
+    /// Keep reservations over restarts, if hosts request it: APTPL over iSCSI, CPTPL over NVMe/TCP.
+    /// They are in the folder of the server's state. RAM volumes need --id.
+    #[arg(long)]
+    pub keep_reservations: bool,
     /// Socket for drumfire ctl, which adds and removes volumes meanwhile; SIGHUP then reads the
     /// TOML file again.
     #[arg(long, value_name = "SOCKET")]

@@ -211,7 +211,8 @@ fn start_targets(
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
         let disk = identity.disk(target, *lun, &Lifetime::Process);
         let subsystem = subsystem_name(target);
-        Export { target: target.clone(), subsystem, lun: *lun, volume, disk }
+        let (target, reservations) = (target.clone(), Default::default());
+        Export { target, subsystem, lun: *lun, volume, disk, reservations }
     });
     let any_port = vec![SocketAddr::from(([127, 0, 0, 1], 0))];
     let (iscsi, nvme_tcp) = match race.protocol {

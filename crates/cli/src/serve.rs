@@ -7,6 +7,7 @@ mod doors;
 mod opening;
 mod operator;
 pub mod order;
+mod reservations;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use self::control::Control;
 use self::opening::{Named, Opened, Shown};
 use self::operator::{Beginning, Operator};
 use self::order::{Answer, Order};
+use self::reservations::ReservationFiles;
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
@@ -51,6 +53,7 @@ pub struct Prepared {
     identity: Identity,
     /// All volumes end with the process, and no identity is saved.
     is_of_process: bool,
+    reservations: Option<ReservationFiles>,
     file: Config,
 }
 
@@ -153,8 +156,10 @@ impl Prepared {
         opening::warn_of_memory(&identity, &opened);
         let named: Vec<Named> = opened.iter().map(|one| one.named.clone()).collect();
         let names = opened.iter().map(Opened::shown).collect();
-        let exports: Vec<Export> =
-            opened.into_iter().map(|volume| opening::export(&identity, volume)).collect();
+        let keeps = serve.keep_reservations || file.keep_reservations;
+        let reservations = keeps.then(ReservationFiles::open).transpose()?;
+        let export = |volume| opening::export(&identity, volume, reservations.as_ref());
+        let exports: Vec<Export> = opened.into_iter().map(export).collect::<Result<_>>()?;
         let targets = named.iter().map(|one| &*one.names.target);
         file.read_only.extend(serve.read_only.iter().cloned());
         access::check_names(&file, named.iter().map(|one| (&one.names, one.lun)))?;
@@ -177,7 +182,8 @@ impl Prepared {
             cores,
             limits,
         };
-        Ok(Prepared { config, exports: names, named, identity, is_of_process, file })
+        let exports = names;
+        Ok(Prepared { config, exports, named, identity, is_of_process, reservations, file })
     }
 
     /// Address of the live page.
@@ -197,6 +203,7 @@ impl Prepared {
             flags: serve.clone(),
             identity: std::mem::replace(&mut self.identity, Identity::of_process()),
             is_of_process: self.is_of_process,
+            reservations: self.reservations.take(),
             file: self.file.clone(),
             volumes: std::mem::take(&mut self.named),
         }

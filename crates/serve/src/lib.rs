@@ -42,3 +42,4 @@ pub use crate::shared::{Shared, VolumeInfo};
 pub use crate::units::LaneSource;
 pub use proto::DiskId;
 pub use proto::iscsi::Chap;
+pub use proto::scsi::{Keeper, NotSaved, UnitShared};

@@ -576,6 +576,7 @@ fn export(together: u64, disk: usize, geometry: Geometry, memory: Option<Memory>
         lun,
         volume: volume(geometry, memory),
         disk: DiskId::new([disk as u8; 16]),
+        reservations: Default::default(),
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Config {
     pub(super) cores: Vec<usize>,
     /// Volumes that no host may change, by NAME or NAME/LUN.
     pub(super) read_only: Vec<String>,
+    /// Keep reservations over restarts, where hosts ask for it.
+    pub(super) keep_reservations: bool,
     /// Control socket.
     pub(super) control: Option<PathBuf>,
     /// Address of the live page and the metrics, and file with the token of viewers.
@@ -58,6 +60,7 @@ impl Config {
             ("nbd", self.nbd != new.nbd),
             ("id", self.id != new.id),
             ("cores", self.cores != new.cores),
+            ("keep_reservations", self.keep_reservations != new.keep_reservations),
             ("control", self.control != new.control),
             ("listen", (&self.listen, &self.listen_token) != (&new.listen, &new.listen_token)),
             ("memory", self.memory != new.memory),
@@ -70,6 +73,7 @@ impl Config {
     pub(super) fn with(&self, flags: &Serve) -> Config {
         let mut all = self.clone();
         all.id = flags.id.clone().or(all.id);
+        all.keep_reservations |= flags.keep_reservations;
         all.control = flags.control.clone().or(all.control);
         all.listen = flags.watch.listen.or(all.listen);
         all.listen_token = flags.watch.listen_token.clone().or(all.listen_token);

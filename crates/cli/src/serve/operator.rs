@@ -12,6 +12,7 @@ use super::access;
 use super::config::Config;
 use super::opening::{self, Named, Opened};
 use super::order::{Answer, ConnectionRow, Ios, Order, VolumeRow};
+use super::reservations::ReservationFiles;
 use crate::args::Serve;
 use crate::exit::{self, Exit, UsageError};
 use crate::identity::Identity;
@@ -31,6 +32,8 @@ pub struct Operator {
     identity: Identity,
     /// Identity of volumes that outlive the process, if `identity` is of the process.
     kept: Option<OnceLock<Identity>>,
+    /// Files with reservations, if they are to outlive the process.
+    reservations: Option<ReservationFiles>,
     state: Mutex<State>,
     /// Held during a change.
     changing: Mutex<()>,
@@ -46,6 +49,7 @@ pub struct Beginning {
     pub(super) flags: Serve,
     pub(super) identity: Identity,
     pub(super) is_of_process: bool,
+    pub(super) reservations: Option<ReservationFiles>,
     pub(super) file: Config,
     pub(super) volumes: Vec<Named>,
 }
@@ -53,10 +57,10 @@ pub struct Beginning {
 impl Operator {
     /// The operator of a server that has just started.
     pub fn new(server: Arc<Server>, begin: Beginning) -> Operator {
-        let Beginning { flags, identity, is_of_process, file, volumes } = begin;
+        let Beginning { flags, identity, is_of_process, reservations, file, volumes } = begin;
         let kept = is_of_process.then(OnceLock::new);
         let (state, changing) = (Mutex::new(State { file, volumes }), Mutex::default());
-        Operator { server, flags, identity, kept, state, changing }
+        Operator { server, flags, identity, kept, reservations, state, changing }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -161,7 +165,8 @@ impl Operator {
         // Secrets of all volumes are demanded from the first moment on.
         let file = self.state().file.clone();
         self.allow(&file, others.iter().chain([&named]))?;
-        self.server.add(opening::export(identity, opened))?;
+        let export = opening::export(identity, opened, self.reservations.as_ref())?;
+        self.server.add(export)?;
         self.state().volumes.push(named.clone());
         Ok(format!("{} is served", named.name()))
     }

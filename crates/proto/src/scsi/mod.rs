@@ -52,7 +52,9 @@ pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
 pub(crate) use reservation::Reservations;
-pub use reservation::{Action, Effects, Kind, Nexus, Refusal, ReserveOut};
+pub use reservation::{
+    Action, Effects, Keeper, Kind, Nexus, NotSaved, RecordError, Refusal, ReserveOut,
+};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
 pub(crate) use state::{Bound, Deed, UnitState, Verdict};
 
@@ -170,6 +172,27 @@ pub enum Plan {
 type Cdb = [u8; 16];
 
 impl UnitShared {
+    /// State whose registrations and reservation may outlive the server: hosts decide. They begin
+    /// as in the record that `keeper` saved last.
+    ///
+    /// # Errors
+    ///
+    /// The record is damaged.
+    pub fn kept(keeper: Arc<dyn Keeper>, record: Option<&str>) -> Result<UnitShared, RecordError> {
+        let state = Arc::new(UnitState::kept(keeper, record)?);
+        Ok(UnitShared { claims: Arc::default(), state })
+    }
+
+    /// Whether registrations and reservation may outlive the server.
+    pub(crate) fn may_persist(&self) -> bool {
+        self.state.may_persist()
+    }
+
+    /// Sets whether they do, of a state that may.
+    pub(crate) fn set_persist(&self, persists: bool) -> Result<(), Refusal> {
+        self.state.set_persist(persists)
+    }
+
     /// Refuses new commands of all hosts: the server offers the volume no longer, but other volumes
     /// of its target. Commands in flight are executed.
     pub fn withdraw(&self) {

@@ -2,15 +2,34 @@
 //!
 //! A state machine without I/O or locks; `state` shares one for all sessions of a unit, and
 //! `reserve_in` and `reserve_out` are its commands. Registrations and persistent reservations
-//! outlive sessions, and end with the server: there is no power loss that they could survive.
+//! outlive sessions. They outlive the server, too, if a host asks for it and a [`Keeper`] saves
+//! them, as a `record`.
 
 use super::Sense;
 use super::conflict::Class;
 
 #[cfg(test)]
 mod model;
+mod record;
 #[cfg(test)]
 mod test;
+
+pub use self::record::RecordError;
+
+/// Saves the registrations and the reservation of a unit.
+pub trait Keeper: Send + Sync + std::fmt::Debug {
+    /// Saves a record in place of the one before. It is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The record before is still there. The keeper has told the user.
+    fn save(&self, record: &str) -> Result<(), NotSaved>;
+}
+
+/// A record was not saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reservations were not saved")]
+pub struct NotSaved;
 
 /// A party that registers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -85,6 +104,8 @@ pub struct ReserveOut {
     pub key: u64,
     /// SERVICE ACTION RESERVATION KEY; NVMe: NRKEY or PRKEY.
     pub service_key: u64,
+    /// APTPL, or CPTPL: whether registrations and reservation outlive the server from now on.
+    pub persist: Option<bool>,
 }
 
 /// Consequences for others of a command that succeeded.
@@ -130,13 +151,15 @@ struct Held {
 }
 
 /// Registrations and reservations of a unit.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     registrations: Vec<Registration>,
     held: Option<Held>,
     /// The session with an SPC-2 reservation.
     legacy: Option<u32>,
     generation: u32,
+    /// PTPL_A: registrations and reservation outlive the server.
+    persists: bool,
 }
 
 /// Maximum number of registrations of a unit.
@@ -187,6 +210,16 @@ impl Reservations {
     /// PRGENERATION.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
+    }
+
+    /// PTPL_A.
+    pub(crate) fn persist(&self) -> bool {
+        self.persists
+    }
+
+    /// Sets PTPL_A.
+    pub(crate) fn set_persist(&mut self, persists: bool) {
+        self.persists = persists;
     }
 
     /// Each registration: its nexus, its key, and whether it holds the reservation.
@@ -271,6 +304,14 @@ impl Reservations {
         if !fits {
             return Err(Refusal::Conflict);
         }
+        let persists = out.persist.unwrap_or(self.persists);
+        let effects = self.carry_out(nexus, out)?;
+        //= SPC-4 §PERSISTENT RESERVE OUT parameter list: the last APTPL that was accepted counts.
+        self.persists = persists;
+        Ok(effects)
+    }
+
+    fn carry_out(&mut self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
         match out.action {
             Action::Register { .. } | Action::Join | Action::Replace { .. } => {
                 self.register(nexus, out.service_key)

@@ -25,11 +25,12 @@ pub(super) fn read_reservation(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     })
 }
 
-//= SPC-4 §PERSISTENT RESERVE IN command: REPORT CAPABILITIES
+//= SPC-4 §PERSISTENT RESERVE IN command: REPORT CAPABILITIES, with PTPL_C and PTPL_A
 pub(super) fn report_capabilities(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    let _ = unit;
     // ATP_C: a target has one port, so all ports are that one. TMV: the mask of types is valid.
-    data(vec![0, 8, 0x04, 0x80, TYPES[0], TYPES[1], 0, 0], be16(cdb, 7))
+    let able = 0x04 | u8::from(unit.state.may_persist());
+    let active = 0x80 | u8::from(unit.state.read(Reservations::persist));
+    data(vec![0, 8, able, active, TYPES[0], TYPES[1], 0, 0], be16(cdb, 7))
 }
 
 //= SPC-4 §PERSISTENT RESERVE IN command: READ FULL STATUS
@@ -112,7 +113,8 @@ mod test {
         let kind = Some(Kind::ExclusiveAccess);
         for action in [Action::Register { ignore: false }, Action::Reserve] {
             let key = if action == Action::Reserve { 0x0102 } else { 0 };
-            let out = ReserveOut { action, kind, key, service_key: 0x0102 };
+            let (service_key, persist) = (0x0102, None);
+            let out = ReserveOut { action, kind, key, service_key, persist };
             unit.state.reserve(&nexus, &out).unwrap();
         }
         assert_eq!(ask(0), [0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 2]);
@@ -129,7 +131,8 @@ mod test {
     #[test]
     fn hosts_over_nvme_are_shown_by_a_name() {
         let unit = unit(1 << 20, 512);
-        let join = ReserveOut { action: Action::Join, kind: None, key: 0, service_key: 9 };
+        let (action, kind, persist) = (Action::Join, None, None);
+        let join = ReserveOut { action, kind, key: 0, service_key: 9, persist };
         let id = std::array::from_fn(|at| at as u8);
         unit.state.reserve(&Nexus::Host(id), &join).unwrap();
         let full = answer(&unit, &[0x5e, 3, 0, 0, 0, 0, 0, 1, 0, 0]);

@@ -5,10 +5,12 @@
 //! and of those only a session that has not asked since the last change.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::conflict::{Class, class_of, writes};
-use super::reservation::{Access, Effects, Nexus, Refusal, Reservations, ReserveOut};
+use super::reservation::{
+    Access, Effects, Keeper, Nexus, RecordError, Refusal, Reservations, ReserveOut,
+};
 use super::{Cdb, Sense};
 
 /// Shared state of a unit.
@@ -27,6 +29,8 @@ struct Inner {
     /// The server offers the volume no longer.
     gone: bool,
     changes: u64,
+    /// Saves registrations and reservation, if they may outlive the server.
+    keeper: Option<Arc<dyn Keeper>>,
 }
 
 /// The session of hosts that have none: a number that no connection has.
@@ -65,6 +69,25 @@ pub(crate) enum Bound {
 }
 
 impl UnitState {
+    /// A unit with the state of a record, which a keeper saves from now on.
+    pub(super) fn kept(
+        keeper: Arc<dyn Keeper>,
+        record: Option<&str>,
+    ) -> Result<UnitState, RecordError> {
+        let reservations = record.map(Reservations::of_record).transpose()?;
+        let state = UnitState::default();
+        state.change(|inner| {
+            inner.reservations = reservations.unwrap_or_default();
+            inner.keeper = Some(keeper);
+        });
+        Ok(state)
+    }
+
+    /// Whether registrations and reservation may outlive the server.
+    pub(crate) fn may_persist(&self) -> bool {
+        self.lock().keeper.is_some()
+    }
+
     /// Zero if nothing binds anybody.
     #[inline(always)]
     pub(crate) fn word(&self) -> u64 {
@@ -125,7 +148,37 @@ impl UnitState {
 
     /// PERSISTENT RESERVE OUT, or what NVMe has in its place.
     pub(crate) fn reserve(&self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
-        self.change(|inner| inner.reservations.change(nexus, out))
+        self.change_and_save(|inner| inner.reservations.change(nexus, out))
+    }
+
+    /// Sets whether registrations and reservation outlive the server, which has a keeper.
+    pub(crate) fn set_persist(&self, persists: bool) -> Result<(), Refusal> {
+        self.change_and_save(|inner| {
+            inner.reservations.set_persist(persists);
+            Ok(())
+        })
+    }
+
+    /// Changes the reservations. If they persist, the change is saved, or else undone.
+    fn change_and_save<T>(
+        &self,
+        change: impl FnOnce(&mut Inner) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        self.change(|inner| {
+            let Some(keeper) = inner.keeper.clone() else {
+                let result = change(inner);
+                inner.reservations.set_persist(false);
+                return result;
+            };
+            let before = inner.reservations.clone();
+            let result = change(inner)?;
+            let (old, new) = (before.record(), inner.reservations.record());
+            if old != new && keeper.save(&new).is_err() {
+                inner.reservations = before;
+                return Err(Refusal::Check(Sense::INTERNAL_TARGET_FAILURE));
+            }
+            Ok(result)
+        })
     }
 
     /// RESERVE (6), or RELEASE (6).
@@ -181,7 +234,9 @@ impl UnitState {
 
 #[cfg(test)]
 mod test {
-    use super::super::reservation::{Action, Kind};
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::reservation::{Action, Kind, NotSaved};
     use super::*;
 
     fn nexus(number: u8) -> Nexus {
@@ -196,6 +251,7 @@ mod test {
             kind: Some(Kind::WriteExclusive),
             key: 7,
             service_key,
+            persist: None,
         };
         let register = out(Action::Register { ignore: true }, 7);
         state.reserve(&nexus(1), &register).unwrap();
@@ -229,7 +285,10 @@ mod test {
             (Kind::ExclusiveAccessAllRegistrants, false),
         ] {
             let state = UnitState::default();
-            let out = |action| ReserveOut { action, kind: Some(kind), key: 7, service_key: 7 };
+            let out = |action| {
+                let (key, service_key, persist) = (7, 7, None);
+                ReserveOut { action, kind: Some(kind), key, service_key, persist }
+            };
             state.reserve(&nexus(1), &out(Action::Register { ignore: true })).unwrap();
             assert_eq!(state.outsider(true), None);
             state.reserve(&nexus(1), &out(Action::Reserve)).unwrap();
@@ -242,6 +301,64 @@ mod test {
         state.forget_legacy(None);
         state.protect(true);
         assert_eq!((state.outsider(true), state.outsider(false)), (Some(Bound::Protected), None));
+    }
+
+    /// A keeper in memory, which fails while told to.
+    #[derive(Debug, Default)]
+    struct Shelf {
+        record: Mutex<Option<String>>,
+        saves: AtomicU64,
+        fails: AtomicBool,
+    }
+
+    impl Keeper for Shelf {
+        fn save(&self, record: &str) -> Result<(), NotSaved> {
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(NotSaved);
+            }
+            self.saves.fetch_add(1, Ordering::Relaxed);
+            *self.record.lock().unwrap() = Some(record.to_owned());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn reservations_outlive_the_server_if_a_host_says_so() {
+        let shelf = Arc::new(Shelf::default());
+        let start = || {
+            let record = shelf.record.lock().unwrap().clone();
+            UnitState::kept(Arc::clone(&shelf) as Arc<dyn Keeper>, record.as_deref()).unwrap()
+        };
+        let out = |action, persist| {
+            let (kind, key, service_key) = (Some(Kind::WriteExclusive), 7, 7);
+            ReserveOut { action, kind, key, service_key, persist }
+        };
+        let register = |persist| out(Action::Register { ignore: true }, persist);
+        let saves = || shelf.saves.load(Ordering::Relaxed);
+        let state = start();
+        state.reserve(&nexus(1), &register(Some(false))).unwrap();
+        state.reserve(&nexus(1), &out(Action::Reserve, None)).unwrap();
+        assert_eq!((saves(), start().word()), (0, 0), "nobody has asked for it");
+        state.reserve(&nexus(1), &register(Some(true))).unwrap();
+        assert_eq!(saves(), 1);
+        let again = start();
+        let conflict = Verdict::Refused(Refusal::Conflict);
+        assert_eq!(again.judge(&nexus(2), 2, &[0x2a; 16]), conflict);
+        assert!(matches!(again.judge(&nexus(1), 1, &[0x2a; 16]), Verdict::Free(_)));
+        again.reserve(&nexus(2), &register(None)).unwrap();
+        assert_eq!((saves(), again.read(|it| it.list().count())), (2, 2));
+        // Without a place to save it, a change does not happen.
+        shelf.fails.store(true, Ordering::Relaxed);
+        let failure = Err(Refusal::Check(Sense::INTERNAL_TARGET_FAILURE));
+        assert_eq!(again.reserve(&nexus(1), &out(Action::Clear, None)), failure);
+        assert_eq!(again.read(|it| it.list().count()), 2);
+        shelf.fails.store(false, Ordering::Relaxed);
+        again.set_persist(false).unwrap();
+        assert_eq!(start().read(|it| it.list().count()), 0);
+        again.reserve(&nexus(1), &out(Action::Clear, None)).unwrap();
+        assert_eq!(saves(), 3, "what does not persist is not saved");
+        let damaged = UnitState::kept(Arc::clone(&shelf) as Arc<dyn Keeper>, Some("?"));
+        assert_eq!(damaged.unwrap_err().line, 1);
     }
 
     #[test]

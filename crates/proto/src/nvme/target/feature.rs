@@ -134,10 +134,11 @@ impl NvmeTarget {
             return Ok(features.recovery.of(namespace));
         }
         self.feature(which)?;
-        self.subsystem.active(namespace)?;
-        // Reservations do not persist.
-        let mask = features.reservation_mask.of(namespace);
-        Ok(if which == id::RESERVATION_MASK { mask } else { 0 })
+        let shared = &self.subsystem.active(namespace)?.shared;
+        Ok(match which {
+            id::RESERVATION_MASK => features.reservation_mask.of(namespace),
+            _ => shared.read(|reservations| reservations.persist()).into(),
+        })
     }
 
     /// Checks that a namespace is active, or all are meant.
@@ -211,8 +212,9 @@ impl NvmeTarget {
                 admin.features.reservation_mask.set(command.namespace(), value);
                 Ok(0)
             }
-            //= NVMe base §Reservation Persistence: PTPL, without RESCAP bit 0.
-            id::RESERVATION_PERSISTENCE if value == 0 => Ok(0),
+            id::RESERVATION_PERSISTENCE if value <= 1 => {
+                self.set_persistence(command.namespace(), value == 1)
+            }
             which => {
                 let at = KEPT.iter().position(|(kept, _)| *kept == which);
                 let at = at.ok_or(Status::INVALID_FIELD)?;
@@ -223,6 +225,20 @@ impl NvmeTarget {
                 Ok(0)
             }
         }
+    }
+
+    //= NVMe base §Reservation Persistence: PTPL is bit 0; all namespaces that can if NSID is FFFFFFFFh.
+    fn set_persistence(&self, namespace: u32, persists: bool) -> Result<u64, Status> {
+        let all = namespace == u32::MAX;
+        let ids = self.subsystem.ids().filter(|id| all || *id == namespace);
+        for shared in ids.filter_map(|id| Some(&self.subsystem.namespace(id)?.shared)) {
+            if shared.may_persist() {
+                shared.set_persist(persists).map_err(|_| Status::INTERNAL_ERROR)?;
+            } else if persists && !all {
+                return Err(Status::INVALID_FIELD);
+            }
+        }
+        Ok(0)
     }
 
     /// Checks the namespace identifier of a feature.

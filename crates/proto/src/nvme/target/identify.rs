@@ -40,9 +40,11 @@ const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 7 | 1 << 8;
 //= NVMe base §FUSES: bit 0. ACWU is 0: one block.
 const FUSED: u16 = 1;
 
-/// Reservations: all six types, and the bit IEKEY of NVMe 1.3. They end with the server.
-//= NVMe base §RESCAP: bits 1 to 6, and 7; not bit 0.
-const RESERVATIONS: u8 = 0xfe;
+/// Reservations: all six types, the bit IEKEY of NVMe 1.3, and whether they may outlive the server.
+//= NVMe base §RESCAP: bits 1 to 6, 7, and 0.
+fn reservations(namespace: &Namespace) -> u8 {
+    0xfe | u8::from(namespace.shared.may_persist())
+}
 
 /// Log pages: Commands Supported and Effects, and offsets.
 //= NVMe base §LPA: bits 1 and 2.
@@ -129,7 +131,7 @@ impl NvmeTarget {
             cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
                 //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, RESCAP, NSATTR and
                 // NSTAT.
-                page.put(1, [u8::from(self.subsystem.shared), RESERVATIONS])
+                page.put(1, [u8::from(self.subsystem.shared), reservations(namespace)])
                     .put(8, [protected(&namespace.geometry)])
                     .put(14, [1]);
             }),
@@ -267,7 +269,7 @@ fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     // Namespaces of unrelated servers have different identities and would be refused then, so
     // unshared ones become separate disks.
     //= NVMe base §NMIC: bit 0, several controllers may be attached at once.
-    page.put(30, [u8::from(shared), RESERVATIONS]);
+    page.put(30, [u8::from(shared), reservations(namespace)]);
     //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.
     page.put(33, [if geometry.trim_zeroes { 1 | 1 << 3 } else { 0 }]);
     page.put(48, u128::from(geometry.bytes()).to_le_bytes());

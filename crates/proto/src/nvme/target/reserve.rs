@@ -45,6 +45,8 @@ const KINDS: [Kind; 6] = [
 //= NVMe base §Reservation Register command: RREGA bits 2:0, IEKEY bit 3, CPTPL bits 31:30.
 const IGNORE_KEY: u32 = 1 << 3;
 const CPTPL_RESERVED: u32 = 1;
+const CPTPL_CLEAR: u32 = 2;
+const CPTPL_SET: u32 = 3;
 
 impl Default for Reserving {
     fn default() -> Reserving {
@@ -156,9 +158,9 @@ impl NvmeTarget {
         match namespace.shared.reserve(&self.reserving.host, &request) {
             Ok(effects) => Ok((namespace.id, effects)),
             Err(Refusal::Conflict) => Err(Status::RESERVATION_CONFLICT),
-            Err(Refusal::Check(Sense::INSUFFICIENT_REGISTRATION_RESOURCES)) => {
-                Err(Status::INTERNAL_ERROR)
-            }
+            Err(Refusal::Check(
+                Sense::INSUFFICIENT_REGISTRATION_RESOURCES | Sense::INTERNAL_TARGET_FAILURE,
+            )) => Err(Status::INTERNAL_ERROR),
             Err(Refusal::Check(_)) => Err(Status::INVALID_FIELD),
         }
     }
@@ -307,7 +309,13 @@ fn request_of(command: Command<'_>, data: &[u8]) -> Result<ReserveOut, Status> {
     if registers && word >> 30 == CPTPL_RESERVED || names && service_key == 0 {
         return Err(Status::INVALID_FIELD);
     }
-    Ok(ReserveOut { action, kind, key: key(0), service_key })
+    //= NVMe base §Reservation Register command: CPTPL. Without RESCAP bit 0 it has no effect.
+    let persist = match word >> 30 {
+        CPTPL_CLEAR if registers => Some(false),
+        CPTPL_SET if registers => Some(true),
+        _ => None,
+    };
+    Ok(ReserveOut { action, kind, key: key(0), service_key, persist })
 }
 
 /// The reservation status extended data structure.
@@ -330,6 +338,7 @@ fn status_of(namespace: &Namespace) -> Vec<u8> {
             count += 1;
         }
         page[5..7].copy_from_slice(&count.to_le_bytes());
+        page[9] = u8::from(reservations.persist());
         page
     })
 }

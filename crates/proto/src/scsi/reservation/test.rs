@@ -46,7 +46,8 @@ fn out_of(ask: Ask) -> ReserveOut {
         action if REPLACE.contains(&action) => Action::Replace { ignore: action == REPLACE[1] },
         _ => Action::Register { ignore: true },
     };
-    ReserveOut { action, kind: Kind::of_code(ask.kind), key: ask.key, service_key: ask.new_key }
+    let (kind, key, service_key) = (Kind::of_code(ask.kind), ask.key, ask.new_key);
+    ReserveOut { action, kind, key, service_key, persist: None }
 }
 
 /// Effects on others, in the model's words.
@@ -120,6 +121,7 @@ fn registrations_have_a_limit() {
         kind: None,
         key: 0,
         service_key: 5,
+        persist: None,
     };
     let port = |number: usize| Nexus::Port { name: format!("iqn.{number}"), isid: [0; 6] };
     for number in 0..REGISTRATIONS_MAX {
@@ -138,6 +140,7 @@ fn spc_2_reservations_do_not_mix_with_persistent_ones() {
         kind: None,
         key: 0,
         service_key: 5,
+        persist: None,
     };
     machine.reserve_legacy(1).unwrap();
     assert_eq!(machine.change(&nexus(1), &register), Err(Refusal::Conflict));
