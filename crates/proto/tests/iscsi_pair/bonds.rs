@@ -1,13 +1,13 @@
 //! One volume over three protocols: its reservations bind initiators, hosts and clients alike.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use block::{Backing, Cause, Done, Geometry, Memory, Nanos, Pool};
 use proto::iscsi::pdu::Response;
 use proto::nbd::{NbdExport, NbdExports, NbdTarget, NbdTargetConfig};
 use proto::nvme::pdu::{CommandBuilder, Completion, InitRequest, Status, admin, fabrics, io, kind};
 use proto::nvme::{Controllers, Namespace, NvmeTarget, Subsystem, Subsystems};
-use proto::scsi::{UnitShared, cdb};
+use proto::scsi::{Keeper, NotSaved, UnitShared, cdb};
 use proto::{DiskId, Endpoint, Notice, Outbox, Target, UnitId};
 
 use crate::harness::{Setup, drain};
@@ -126,7 +126,10 @@ struct Volume {
 impl Volume {
     /// A volume whose memory connections know, or else their I/Os are requests.
     fn of(in_place: bool) -> Volume {
-        let bonds = UnitShared::default();
+        Volume::with(in_place, UnitShared::default())
+    }
+
+    fn with(in_place: bool, bonds: UnitShared) -> Volume {
         let setup = Setup { bonds: Some(bonds.clone()), in_place, ..Setup::default() };
         let setup = setup.together();
         let raws = (1..=HOSTS as u32).map(|number| Raw::one_of(&setup, number)).collect();
@@ -255,6 +258,23 @@ impl Volume {
         self.spread();
     }
 
+    /// What each protocol says of persistence: REPORT CAPABILITIES, the reservation report, the
+    /// feature, and Identify.
+    fn persistence(&mut self) -> ([u8; 2], u8, u64, u8) {
+        let cdb = [0x5e, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];
+        let tag = self.raws[0].command(1, cdb, Way::Read, 8, &[]);
+        let data = self.raws[0].end(tag).data;
+        let [admin, io] = &mut self.hosts[0];
+        let report = CommandBuilder::new(io::RESERVATION_REPORT, 9, 1).word(10, 15).word(11, 1);
+        let report = io.send(report.transport(64), &[]);
+        let get = CommandBuilder::new(admin::GET_FEATURES, 5, 1).word(10, 0x83);
+        let get = admin.send(get, &[]);
+        let feature = Completion::parse(get[..].first_chunk().unwrap()).result;
+        let identify = CommandBuilder::new(admin::IDENTIFY, 3, 1).transport(4096);
+        let page = admin.send(identify, &[]);
+        ([data[2], data[3]], report[24 + 9], feature, page[24 + 31])
+    }
+
     /// Whether a party may read, and write.
     fn may(&mut self, who: usize) -> [bool; 2] {
         let ends = match who {
@@ -375,4 +395,52 @@ fn preempt_and_abort_waits_for_io_of_the_other_protocol() {
         volume.heard(victim);
         assert_eq!(volume.ask(victim, ask(1, 5, 0)), End::Conflict, "not registered");
     }
+}
+
+/// A keeper in memory.
+#[derive(Debug, Default)]
+struct Shelf(Mutex<Option<String>>);
+
+impl Keeper for Shelf {
+    fn save(&self, record: &str) -> Result<(), NotSaved> {
+        *self.0.lock().unwrap() = Some(record.to_owned());
+        Ok(())
+    }
+}
+
+#[test]
+fn hosts_of_both_protocols_make_reservations_outlive_the_server() {
+    let shelf = Arc::new(Shelf::default());
+    let start = || {
+        let record = shelf.0.lock().unwrap().clone();
+        let keeper = Arc::clone(&shelf) as Arc<dyn Keeper>;
+        Volume::with(true, UnitShared::kept(keeper, record.as_deref()).unwrap())
+    };
+    let mut plain = Volume::of(true);
+    assert_eq!(plain.persistence(), ([0x04, 0x80], 0, 0, 0xfe));
+    let ask = |action, key, new_key| Ask { action, kind: 3, key, new_key };
+    let mut volume = start();
+    assert_eq!(volume.persistence(), ([0x05, 0x80], 0, 0, 0xff));
+    assert_eq!(volume.ask(0, ask(0, 0, 5)), End::Good);
+    // CPTPL 11b of a host holds for all.
+    let keys = [0_u64.to_le_bytes(), 6_u64.to_le_bytes()].concat();
+    let register = CommandBuilder::new(io::RESERVATION_REGISTER, 5, 1).word(10, 3 << 30);
+    assert_eq!(volume.nvme(HOSTS, register, &keys), End::Good);
+    assert_eq!(volume.ask(HOSTS, ask(1, 6, 0)), End::Good);
+    assert_eq!(volume.persistence(), ([0x05, 0x81], 1, 1, 0xff));
+    let mut again = start();
+    assert_eq!(again.persistence(), ([0x05, 0x81], 1, 1, 0xff));
+    assert_eq!(
+        [0, HOSTS, HOSTS + 1].map(|who| again.may(who)),
+        [[false; 2], [true; 2], [false; 2]]
+    );
+    assert_eq!(again.ask(0, ask(4, 5, 6)), End::Good, "its registration was saved, too");
+    assert_eq!(again.may(0), [true; 2]);
+    // The feature takes it back.
+    let set = CommandBuilder::new(admin::SET_FEATURES, 5, u32::MAX).word(10, 0x83);
+    let answer = again.hosts[0][0].send(set, &[]);
+    assert!(Completion::parse(answer[..].first_chunk().unwrap()).status.is_success());
+    let mut last = start();
+    assert_eq!(last.persistence(), ([0x05, 0x80], 0, 0, 0xff));
+    assert_eq!(last.may(HOSTS + 1), [true; 2]);
 }
