@@ -324,6 +324,9 @@ pub struct Serve {
     /// Volumes that no host may change: NAME, or NAME/LUN.
     #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
     pub read_only: Vec<String>,
+    /// Volumes whose medium iSCSI initiators can eject and load: NAME, or NAME/LUN.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub removable: Vec<String>,
     /// Keep reservations over restarts, if hosts request it: APTPL over iSCSI, CPTPL over NVMe/TCP.
     /// They are in the folder of the server's state. RAM volumes need --id.
     #[arg(long)]

@@ -158,7 +158,11 @@ impl Prepared {
         let names = opened.iter().map(Opened::shown).collect();
         let keeps = serve.keep_reservations || file.keep_reservations;
         let reservations = keeps.then(ReservationFiles::open).transpose()?;
-        let export = |volume| opening::export(&identity, volume, reservations.as_ref());
+        file.removable.extend(serve.removable.iter().cloned());
+        let export = |volume: Opened| {
+            let removable = access::means(&file.removable, &volume.named);
+            opening::export(&identity, volume, reservations.as_ref(), removable)
+        };
         let exports: Vec<Export> = opened.into_iter().map(export).collect::<Result<_>>()?;
         let targets = named.iter().map(|one| &*one.names.target);
         file.read_only.extend(serve.read_only.iter().cloned());

@@ -22,6 +22,8 @@ pub(super) struct Config {
     pub(super) cores: Vec<usize>,
     /// Volumes that no host may change, by NAME or NAME/LUN.
     pub(super) read_only: Vec<String>,
+    /// Volumes whose medium initiators can eject, likewise.
+    pub(super) removable: Vec<String>,
     /// Keep reservations over restarts, where hosts ask for it.
     pub(super) keep_reservations: bool,
     /// Control socket.
@@ -61,6 +63,7 @@ impl Config {
             ("id", self.id != new.id),
             ("cores", self.cores != new.cores),
             ("keep_reservations", self.keep_reservations != new.keep_reservations),
+            ("removable", self.removable != new.removable),
             ("control", self.control != new.control),
             ("listen", (&self.listen, &self.listen_token) != (&new.listen, &new.listen_token)),
             ("memory", self.memory != new.memory),

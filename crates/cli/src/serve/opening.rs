@@ -170,6 +170,7 @@ pub(super) fn export(
     identity: &Identity,
     opened: Opened,
     files: Option<&ReservationFiles>,
+    removable: bool,
 ) -> Result<Export> {
     let Opened { named, volume, lifetime } = opened;
     let Named { text, names, lun, .. } = named;
@@ -179,6 +180,7 @@ pub(super) fn export(
         Some(files) => files.of(&disk, &text)?,
         None => UnitShared::default(),
     };
+    let reservations = if removable { reservations.removable() } else { reservations };
     Ok(Export { target: names.target, subsystem: names.subsystem, lun, volume, disk, reservations })
 }
 

@@ -165,7 +165,10 @@ impl Operator {
         // Secrets of all volumes are demanded from the first moment on.
         let file = self.state().file.clone();
         self.allow(&file, others.iter().chain([&named]))?;
-        let export = opening::export(identity, opened, self.reservations.as_ref())?;
+        let removable = [&file.removable, &self.flags.removable];
+        let removable = removable.iter().any(|names| access::means(names, &named));
+        let kept = self.reservations.as_ref();
+        let export = opening::export(identity, opened, kept, removable)?;
         self.server.add(export)?;
         self.state().volumes.push(named.clone());
         Ok(format!("{} is served", named.name()))
@@ -206,11 +209,11 @@ impl Operator {
             (state.file.clone(), state.volumes.clone())
         };
         let mut file = before.clone();
-        match (read_only, protects(&file.read_only, &one)) {
+        match (read_only, access::means(&file.read_only, &one)) {
             (true, true) => return Ok(format!("{} is read-only already", one.name())),
             (false, false) => return Ok(format!("{} is writable already", one.name())),
             (true, false) => file.read_only.push(format!("{}/{}", base_of(&one), one.lun)),
-            (false, true) => file.read_only.retain(|name| !covers(name, &one)),
+            (false, true) => file.read_only.retain(|name| !access::covers(name, &one)),
         }
         self.allow(&file, all.iter())?;
         self.state().file = file;
@@ -221,8 +224,9 @@ impl Operator {
 
     /// Closes the connections of volumes that have become read-only, or writable again.
     fn enforce(&self, volumes: &[Named], before: &Config, after: &Config) -> Result<()> {
-        let changed =
-            |one: &&Named| protects(&before.read_only, one) != protects(&after.read_only, one);
+        let changed = |one: &&Named| {
+            access::means(&before.read_only, one) != access::means(&after.read_only, one)
+        };
         for one in volumes.iter().filter(changed) {
             self.server.disconnect_users(&one.names.target, one.lun)?;
         }
@@ -263,6 +267,7 @@ impl Operator {
         let path = self.flags.config.as_ref().ok_or_else(none)?;
         let mut file: Config = settings::read(path)?;
         file.read_only.extend(self.flags.read_only.iter().cloned());
+        file.removable.extend(self.flags.removable.iter().cloned());
         let wanted: Vec<String> = file.volume.iter().chain(&self.flags.volume).cloned().collect();
         let mut names = BTreeMap::new();
         for text in &wanted {
@@ -336,16 +341,6 @@ fn closed(count: usize) -> String {
         1 => "1 connection is closed".to_owned(),
         count => format!("{count} connections are closed"),
     }
-}
-
-/// Whether one of these names, NAME or NAME/LUN, means a volume.
-fn protects(names: &[String], one: &Named) -> bool {
-    names.iter().any(|name| covers(name, one))
-}
-
-fn covers(name: &str, one: &Named) -> bool {
-    let lun = format!("{}/{}", one.names.target, one.lun);
-    access::full(name).is_ok_and(|full| full == one.names.target || full == lun)
 }
 
 /// The NAME without its LUN.

@@ -56,6 +56,7 @@ pub use reservation::{
     Action, Effects, Keeper, Kind, Nexus, NotSaved, RecordError, Refusal, ReserveOut,
 };
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
+pub use state::Medium;
 pub(crate) use state::{Bound, Deed, UnitState, Verdict};
 
 /// A logical unit: a volume with its SCSI identity.
@@ -161,6 +162,8 @@ pub enum Plan {
         /// Otherwise clear it.
         protected: bool,
     },
+    /// Eject or load the medium, or prevent that; after an ejection flush.
+    Medium(Medium),
     /// Reserve or release the unit for this session, as in SPC-2.
     ReserveUnit {
         /// Otherwise release it.
@@ -181,6 +184,12 @@ impl UnitShared {
     pub fn kept(keeper: Arc<dyn Keeper>, record: Option<&str>) -> Result<UnitShared, RecordError> {
         let state = Arc::new(UnitState::kept(keeper, record)?);
         Ok(UnitShared { claims: Arc::default(), state })
+    }
+
+    /// Makes the medium removable: initiators may eject it for all hosts, and load it again.
+    pub fn removable(self) -> UnitShared {
+        self.state.make_removable();
+        self
     }
 
     /// Whether registrations and reservation may outlive the server.
@@ -429,7 +438,7 @@ mod test {
         };
         match plan {
             Plan::Good | Plan::Flush | Plan::Reserve(_) => {}
-            Plan::ReserveUnit { .. } | Plan::Protect { .. } => {}
+            Plan::ReserveUnit { .. } | Plan::Protect { .. } | Plan::Medium(_) => {}
             Plan::Copy | Plan::CopyStatus { .. } => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
             Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),

@@ -4,10 +4,11 @@
 //! once for each command. Everything else is behind a lock that only reservations in force take,
 //! and of those only a session that has not asked since the last change.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::conflict::{Class, class_of, writes};
+use super::conflict::{Class, class_of, needs_medium, writes};
 use super::reservation::{
     Access, Effects, Keeper, Nexus, RecordError, Refusal, Reservations, ReserveOut,
 };
@@ -26,6 +27,11 @@ struct Inner {
     reservations: Reservations,
     /// SWP of the Control mode page.
     protected: bool,
+    /// The medium can be removed, and is: hosts find none.
+    removable: bool,
+    ejected: bool,
+    /// Sessions that prevent its removal.
+    preventing: BTreeSet<u32>,
     /// The server offers the volume no longer.
     gone: bool,
     changes: u64,
@@ -57,6 +63,19 @@ pub(crate) enum Deed {
     Flush,
 }
 
+/// A change of whether the medium is there, or may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The session prevents its removal.
+    Prevent,
+    /// The session does so no longer.
+    Allow,
+    /// Hosts find none from now on.
+    Eject,
+    /// It is there again.
+    Load,
+}
+
 /// Why a host of another protocol may not do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
@@ -64,6 +83,8 @@ pub(crate) enum Bound {
     Reserved,
     /// Software write protection is on.
     Protected,
+    /// The medium is ejected.
+    Ejected,
     /// The server offers the volume no longer.
     Gone,
 }
@@ -102,11 +123,14 @@ impl UnitState {
             return Verdict::Refused(Refusal::Check(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
         }
         let access = inner.reservations.access(nexus, session);
-        if access == Access::All && !inner.protected {
+        if access == Access::All && !inner.protected && !inner.ejected {
             return Verdict::Free(self.word());
         }
         if !access.allows(class_of(cdb)) {
             return Verdict::Refused(Refusal::Conflict);
+        }
+        if inner.ejected && needs_medium(cdb) {
+            return Verdict::Refused(Refusal::Check(Sense::MEDIUM_NOT_PRESENT));
         }
         //= SPC-4 §Control mode page: with SWP the unit refuses all commands that change the medium.
         if inner.protected && writes(cdb) {
@@ -128,6 +152,7 @@ impl UnitState {
         let class = if deed == Deed::Read { Class::Look } else { Class::Change };
         match access {
             access if !access.allows(class) => Err(Bound::Reserved),
+            _ if inner.ejected => Err(Bound::Ejected),
             _ if inner.protected && deed == Deed::Write => Err(Bound::Protected),
             Access::All if !inner.protected => Ok(self.word()),
             _ => Ok(0),
@@ -189,11 +214,47 @@ impl UnitState {
         })
     }
 
-    /// A session has ended, or with `None` the unit was reset: its SPC-2 reservation ends.
-    pub(crate) fn forget_legacy(&self, session: Option<u32>) {
+    /// A session has ended, or with `None` the unit was reset: its SPC-2 reservation ends, and it
+    /// prevents no removal of the medium.
+    //= SPC-4 §PREVENT ALLOW MEDIUM REMOVAL command: it ends with the nexus, and with a reset.
+    pub(crate) fn forget_session(&self, session: Option<u32>) {
         if self.word() != 0 {
-            self.change(|inner| inner.reservations.forget_legacy(session));
+            self.change(|inner| {
+                inner.reservations.forget_legacy(session);
+                inner.preventing.retain(|one| session.is_some_and(|gone| gone != *one));
+            });
         }
+    }
+
+    /// Makes the medium removable.
+    pub(super) fn make_removable(&self) {
+        self.change(|inner| inner.removable = true);
+    }
+
+    /// Whether the medium can be removed.
+    pub(crate) fn is_removable(&self) -> bool {
+        self.lock().removable
+    }
+
+    /// Changes whether the medium is there. Returns whether it was loaded just now.
+    //= SBC-4 §START STOP UNIT command: with LOEJ it is MEDIUM REMOVAL PREVENTED while that is so.
+    pub(crate) fn change_medium(&self, session: u32, change: Medium) -> Result<bool, Refusal> {
+        self.change(|inner| {
+            match change {
+                Medium::Prevent => {
+                    inner.preventing.insert(session);
+                }
+                Medium::Allow => {
+                    inner.preventing.remove(&session);
+                }
+                Medium::Eject | Medium::Load if !inner.preventing.is_empty() => {
+                    return Err(Refusal::Check(Sense::MEDIUM_REMOVAL_PREVENTED));
+                }
+                Medium::Eject => inner.ejected = true,
+                Medium::Load => return Ok(std::mem::replace(&mut inner.ejected, false)),
+            }
+            Ok(false)
+        })
     }
 
     /// Whether software write protection is on.
@@ -221,7 +282,8 @@ impl UnitState {
         let mut inner = self.lock();
         let result = change(&mut inner);
         inner.changes += 1;
-        let binds = !inner.reservations.are_none() || inner.protected || inner.gone;
+        let removal = inner.ejected || !inner.preventing.is_empty();
+        let binds = !inner.reservations.are_none() || inner.protected || inner.gone || removal;
         self.word.store(if binds { inner.changes } else { 0 }, Ordering::Release);
         result
     }
@@ -298,7 +360,7 @@ mod test {
         let state = UnitState::default();
         state.legacy(5, true).unwrap();
         assert_eq!([true, false].map(|it| state.outsider(it)), [Some(Bound::Reserved); 2]);
-        state.forget_legacy(None);
+        state.forget_session(None);
         state.protect(true);
         assert_eq!((state.outsider(true), state.outsider(false)), (Some(Bound::Protected), None));
     }
@@ -362,6 +424,34 @@ mod test {
     }
 
     #[test]
+    fn a_medium_is_ejected_unless_a_session_prevents_it() {
+        let state = UnitState::default();
+        state.make_removable();
+        assert!(state.is_removable() && state.word() == 0);
+        let prevented = Err(Refusal::Check(Sense::MEDIUM_REMOVAL_PREVENTED));
+        for session in [1, 2] {
+            assert_eq!(state.change_medium(session, Medium::Prevent), Ok(false));
+        }
+        assert_eq!(state.change_medium(1, Medium::Allow), Ok(false));
+        assert_eq!(state.change_medium(1, Medium::Eject), prevented, "the other one prevents it");
+        state.forget_session(Some(2));
+        assert_eq!((state.word(), state.change_medium(1, Medium::Eject)), (0, Ok(false)));
+        let judge = |code: u8| state.judge(&nexus(1), 1, &[code; 16]);
+        let absent = Verdict::Refused(Refusal::Check(Sense::MEDIUM_NOT_PRESENT));
+        assert_eq!([0x00, 0x25, 0x28, 0x2a, 0x35, 0x9e].map(judge), [absent; 6]);
+        assert_eq!([0x03, 0x12, 0x1a, 0x1b, 0x1e, 0x5e].map(judge), [Verdict::Allowed; 6]);
+        assert_eq!(state.outsider(false), Some(Bound::Ejected));
+        state.change_medium(2, Medium::Prevent).unwrap();
+        assert_eq!(state.change_medium(3, Medium::Load), prevented);
+        state.change_medium(2, Medium::Allow).unwrap();
+        assert_eq!(state.change_medium(3, Medium::Load), Ok(true));
+        assert_eq!((state.change_medium(3, Medium::Load), state.word()), (Ok(false), 0));
+        state.change_medium(1, Medium::Prevent).unwrap();
+        state.forget_session(None);
+        assert_eq!(state.change_medium(3, Medium::Eject), Ok(false), "a reset allows it");
+    }
+
+    #[test]
     fn an_spc_2_reservation_ends_with_its_session() {
         let state = UnitState::default();
         state.legacy(5, true).unwrap();
@@ -372,9 +462,9 @@ mod test {
         let refused = Verdict::Refused(Refusal::Conflict);
         assert_eq!([0x00, 0x1a, 0x28, 0x5e].map(|code| judge(6, code)), [refused; 4]);
         assert_eq!([0x03, 0x12, 0xa0].map(|code| judge(6, code)), [Verdict::Allowed; 3]);
-        state.forget_legacy(Some(6));
+        state.forget_session(Some(6));
         assert_ne!(state.word(), 0);
-        state.forget_legacy(Some(5));
+        state.forget_session(Some(5));
         assert_eq!(state.word(), 0);
     }
 }

@@ -3,7 +3,9 @@
 //! The state is the unit's, for all sessions of all cores. A session that may do everything reads
 //! one word for each command, and asks again only when that word has changed.
 
-use crate::scsi::{Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
+use block::Op;
+
+use crate::scsi::{Medium, Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
 use crate::{Notice, Outbox, TasksEnd, UnitId};
 
 use super::super::pdu::{Command, Header};
@@ -49,10 +51,40 @@ impl IscsiTarget {
         }
     }
 
+    /// START STOP UNIT with LOEJ, or PREVENT ALLOW MEDIUM REMOVAL, of a removable medium.
+    //= SBC-4 §START STOP UNIT command: what is in the cache is written before the medium is gone.
+    pub(super) fn change_medium(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        change: Medium,
+        out: &mut Outbox,
+    ) {
+        let lun = Command::parse(header).lun;
+        let session = self.connection_id;
+        let result =
+            self.unit(lun).map(|unit| (unit.id, unit.state.change_medium(session, change)));
+        match result {
+            Some((_, Err(Refusal::Check(sense)))) => self.refuse(header, place, sense, out),
+            Some((_, Err(Refusal::Conflict))) => self.conflict(header, place, out),
+            Some((_, Ok(_))) if change == Medium::Eject => {
+                self.start_job(header, place, Op::Flush, vec![(0, 0)], vec![], out);
+            }
+            Some((unit, Ok(loaded))) => {
+                if loaded {
+                    //= SPC-4 §Unit attention: all other initiators hear of another medium.
+                    self.tell(Notice::UnitChanged(unit, Sense::MEDIUM_MAY_HAVE_CHANGED));
+                }
+                self.finish_after_data(header, place, None, out);
+            }
+            None => self.finish_after_data(header, place, None, out),
+        }
+    }
+
     /// The session ends, and with it its SPC-2 reservations.
     pub(super) fn forget_reserved_units(&self) {
         let units = self.target.units.iter().flatten();
-        units.for_each(|unit| unit.state.forget_legacy(Some(self.connection_id)));
+        units.for_each(|unit| unit.state.forget_session(Some(self.connection_id)));
     }
 
     /// PERSISTENT RESERVE OUT, whose parameter list is complete.

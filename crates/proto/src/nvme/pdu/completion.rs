@@ -71,6 +71,7 @@ impl Status {
     pub const COMMAND_INTERRUPTED: Status = Status::passing(0, 0x21);
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
     pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
+    pub const NAMESPACE_NOT_READY: Status = Status::passing(0, 0x82);
     pub const RESERVATION_CONFLICT: Status = Status::lasting(0, 0x83);
     pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
     //= NVMe base §3.3.3.2.1.2: Command Specific Status.
@@ -164,7 +165,7 @@ impl std::fmt::Display for Status {
             (Status::LBA_OUT_OF_RANGE, "LBA out of range"),
             (Status::RESERVATION_CONFLICT, "reservation conflict"),
             (Status::CAPACITY_EXCEEDED, "capacity exceeded"),
-            (Status::passing(0, 0x82), "namespace not ready"),
+            (Status::NAMESPACE_NOT_READY, "namespace not ready"),
             (Status::passing(0, 0x83), "reservation conflict"),
             (Status::ATTEMPTED_WRITE_TO_READ_ONLY, "attempted write to read only range"),
             (Status::WRITE_FAULT, "write fault"),

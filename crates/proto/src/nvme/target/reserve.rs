@@ -103,6 +103,7 @@ impl NvmeTarget {
             }
             Err(Bound::Reserved) => Err(Status::RESERVATION_CONFLICT),
             Err(Bound::Protected) => Err(Status::WRITE_PROTECTED),
+            Err(Bound::Ejected) => Err(Status::NAMESPACE_NOT_READY),
             Err(Bound::Gone) => Err(Status::INVALID_NAMESPACE),
         }
     }
