@@ -7,7 +7,7 @@ use proto::iscsi::pdu::Response;
 use proto::nbd::{NbdExport, NbdExports, NbdTarget, NbdTargetConfig};
 use proto::nvme::pdu::{CommandBuilder, Completion, InitRequest, Status, admin, fabrics, io, kind};
 use proto::nvme::{Controllers, Namespace, NvmeTarget, Subsystem, Subsystems};
-use proto::scsi::{Keeper, NotSaved, UnitShared, cdb};
+use proto::scsi::{Keeper, NotSaved, Sense, UnitShared, cdb};
 use proto::{DiskId, Endpoint, Notice, Outbox, Target, UnitId};
 
 use crate::harness::{Setup, drain};
@@ -443,4 +443,27 @@ fn hosts_of_both_protocols_make_reservations_outlive_the_server() {
     let mut last = start();
     assert_eq!(last.persistence(), ([0x05, 0x80], 0, 0, 0xff));
     assert_eq!(last.may(HOSTS + 1), [true; 2]);
+}
+
+#[test]
+fn an_ejected_medium_is_gone_for_hosts_of_all_protocols() {
+    let mut volume = Volume::with(true, UnitShared::default().removable());
+    let load_eject = |byte: u8| {
+        let mut cdb = [0; 16];
+        (cdb[0], cdb[4]) = (0x1b, byte);
+        cdb
+    };
+    let read = CommandBuilder::new(io::READ, 6, 1).range(0, 1).transport(512);
+    assert_eq!(volume.scsi(0, load_eject(2), Way::None, 0, &[]), End::Good);
+    let tag = volume.raws[1].command(1, cdb::read10(0, 1), Way::Read, 512, &[]);
+    assert_eq!(volume.raws[1].end(tag).sense, Some(Sense::MEDIUM_NOT_PRESENT));
+    let answer = volume.hosts[0][1].send(read, &[]);
+    let status = Completion::parse(answer[..].first_chunk().unwrap()).status;
+    assert_eq!((status, volume.nbd.ask(0)), (Status::NAMESPACE_NOT_READY, EPERM));
+    assert_eq!(volume.scsi(0, load_eject(3), Way::None, 0, &[]), End::Good);
+    volume.spread();
+    let tag = volume.raws[1].command(1, cdb::test_unit_ready(), Way::None, 0, &[]);
+    assert_eq!(volume.raws[1].end(tag).sense, Some(Sense::MEDIUM_MAY_HAVE_CHANGED));
+    assert_eq!([0, 1, HOSTS].map(|who| volume.may(who)), [[true; 2]; 3]);
+    assert_eq!(volume.nbd.ask(1), 0);
 }
