@@ -67,6 +67,17 @@ fn judge(said: &str) -> Case {
 
 /// Runs a family against a fresh target and records each of its cases.
 fn family(name: &str) {
+    // Two sessions, for the cases about several.
+    family_of(name, "--volume disk=ram:256m", 2);
+}
+
+/// Runs a family against a target whose medium can be ejected. The suite's second session would
+/// find unit attentions of the cases before.
+fn removable(name: &str) {
+    family_of(name, "--volume disk=ram:256m --removable disk", 1);
+}
+
+fn family_of(name: &str, args: &str, sessions: usize) {
     let Some(suite) = require("iscsi-test-cu") else { return };
     let Some(drumfire) = Drumfire::find() else { return };
     let list = run(Command::new(&suite).arg("--list"), LIMIT).ok().stdout;
@@ -74,11 +85,10 @@ fn family(name: &str) {
         return skip(&format!("this iscsi-test-cu has no family {name}"));
     }
     // Below 2^21 blocks, or cases about the end of the disk are skipped.
-    let served = drumfire.serve(&["disk=ram:256m"]);
+    let served = drumfire.serve_with(args);
     let mut command = Command::new(&suite);
-    // Two sessions, for the cases about several.
-    let uri = served.uri("disk");
-    command.args(["--dataloss", &format!("--test={name}"), &uri, &uri]);
+    command.args(["--dataloss", &format!("--test={name}")]);
+    command.args((0..sessions).map(|_| served.uri("disk")));
     let finished = run(&mut command, LIMIT);
     let cases = cases(&finished.stdout).into_iter().map(|(name, outcome)| {
         let outcome = without_faults(&name, outcome);
@@ -91,6 +101,21 @@ fn family(name: &str) {
     }
     let failed = cases.iter().filter(|(_, outcome)| matches!(outcome, Case::Failed(_))).count();
     assert_eq!(failed, 0, "{}", finished.stdout);
+}
+
+#[test]
+fn removable_prevent_allow() {
+    removable("SCSI.PreventAllow");
+}
+
+#[test]
+fn removable_start_stop_unit() {
+    removable("SCSI.StartStopUnit");
+}
+
+#[test]
+fn removable_no_media() {
+    removable("SCSI.NoMedia");
 }
 
 macro_rules! families {

@@ -90,6 +90,7 @@ mod ranks_slurm;
 mod read_back;
 mod redirect;
 mod replaced;
+mod reservations;
 mod scenario;
 mod scenario_cut;
 mod screens;

@@ -309,7 +309,8 @@ pub struct Serve {
     /// Folder for a vhost-user socket of each volume, NAME.sock, for virtual machines and programs
     /// on this host. Without the other protocols.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["iscsi", "nvme_tcp", "nbd", "config",
-        "chap", "control", "id", "memory", "listen"])]
+        "chap", "control", "id", "memory", "listen", "removable", "keep_reservations",
+        "log_connections"])]
     pub vhost_user: Option<PathBuf>,
     /// A volume: NAME=URI makes a target with it at LUN 1, NAME/LUN=URI adds a LUN.
     #[arg(long, value_name = "NAME=URI")]
@@ -334,6 +335,13 @@ pub struct Serve {
     /// Log each login of a host and the end of its connection.
     #[arg(long)]
     pub log_connections: bool,
+    /// Volumes whose medium iSCSI initiators can eject and load: NAME, or NAME/LUN.
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub removable: Vec<String>,
+    /// Keep reservations over restarts, if hosts request it: APTPL over iSCSI, CPTPL over NVMe/TCP.
+    /// They are in the folder of the server's state. RAM volumes need --id.
+    #[arg(long)]
+    pub keep_reservations: bool,
     /// Socket for drumfire ctl, which adds and removes volumes meanwhile; SIGHUP then reads the
     /// TOML file again.
     #[arg(long, value_name = "SOCKET")]

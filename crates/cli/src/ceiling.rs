@@ -175,7 +175,8 @@ fn local(stand_in: &StandIn) -> Result<Arc<dyn Volume>> {
 fn export(identity: &Identity, index: usize, volume: Arc<dyn Volume>) -> Export {
     let target = format!("iqn.{}", name(index));
     let disk = identity.disk(&target, 1, &Lifetime::Process);
-    Export { target, subsystem: format!("nqn.{}", name(index)), lun: 1, volume, disk }
+    let (subsystem, reservations) = (format!("nqn.{}", name(index)), Default::default());
+    Export { target, subsystem, lun: 1, volume, disk, reservations }
 }
 
 fn name(index: usize) -> String {

@@ -7,6 +7,7 @@
 mod state;
 
 use std::env;
+use std::path::PathBuf;
 
 use ::serve::DiskId;
 use sha2::{Digest, Sha256};
@@ -91,6 +92,11 @@ impl Identity {
             (Source::Own(id), Lifetime::Lasting(name)) => hash(&[b"disk", id, target, lun, name]),
         })
     }
+}
+
+/// Folder of the server's state.
+pub fn state_folder() -> PathBuf {
+    state::folder(|name| env::var_os(name))
 }
 
 /// First controller ID of NVMe, random.

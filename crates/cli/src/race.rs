@@ -219,7 +219,8 @@ fn start_targets(
     let exports = names.iter().zip(volumes).map(|((target, lun), volume)| {
         let disk = identity.disk(target, *lun, &Lifetime::Process);
         let subsystem = subsystem_name(target);
-        Export { target: target.clone(), subsystem, lun: *lun, volume, disk }
+        let (target, reservations) = (target.clone(), Default::default());
+        Export { target, subsystem, lun: *lun, volume, disk, reservations }
     });
     if race.protocol == Protocol::VhostUser {
         return Ok((Targets::in_memory(exports.collect(), cores.to_vec())?, names));

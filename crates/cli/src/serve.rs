@@ -8,6 +8,7 @@ mod live;
 mod opening;
 mod operator;
 pub mod order;
+mod reservations;
 mod vhost;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use self::control::Control;
 use self::opening::{Named, Opened, Shown};
 use self::operator::{Beginning, Operator};
 use self::order::{Answer, Order};
+use self::reservations::ReservationFiles;
 use crate::args::Serve;
 use crate::exit::{Exit, UsageError};
 use crate::identity::{self, Identity};
@@ -51,6 +53,7 @@ pub struct Prepared {
     /// All volumes end with the process, and no identity is saved.
     is_of_process: bool,
     log_connections: bool,
+    reservations: Option<ReservationFiles>,
     file: Config,
 }
 
@@ -156,8 +159,14 @@ impl Prepared {
         opening::warn_of_memory(&identity, &opened);
         let named: Vec<Named> = opened.iter().map(|one| one.named.clone()).collect();
         let names = opened.iter().map(Opened::shown).collect();
-        let exports: Vec<Export> =
-            opened.into_iter().map(|volume| opening::export(&identity, volume)).collect();
+        let keeps = serve.keep_reservations || file.keep_reservations;
+        let reservations = keeps.then(ReservationFiles::open).transpose()?;
+        file.removable.extend(serve.removable.iter().cloned());
+        let export = |volume: Opened| {
+            let removable = access::means(&file.removable, &volume.named);
+            opening::export(&identity, volume, reservations.as_ref(), removable)
+        };
+        let exports: Vec<Export> = opened.into_iter().map(export).collect::<Result<_>>()?;
         let targets = named.iter().map(|one| &*one.names.target);
         file.read_only.extend(serve.read_only.iter().cloned());
         access::check_names(&file, named.iter().map(|one| (&one.names, one.lun)))?;
@@ -188,6 +197,7 @@ impl Prepared {
             identity,
             is_of_process,
             log_connections,
+            reservations,
             file,
         })
     }
@@ -209,6 +219,7 @@ impl Prepared {
             flags: serve.clone(),
             identity: std::mem::replace(&mut self.identity, Identity::of_process()),
             is_of_process: self.is_of_process,
+            reservations: self.reservations.take(),
             file: self.file.clone(),
             volumes: std::mem::take(&mut self.named),
         }

@@ -75,17 +75,21 @@ impl Live for Watch {
     fn end(&mut self) {}
 }
 
-#[test]
-fn the_data_path_allocates_nothing_after_start() {
-    COLLECTS.set(true);
-    let targets = 4;
-    let export = |index: u8| Export {
+fn export(index: u8) -> Export {
+    Export {
         target: format!("iqn.2026-11.io.drumfire:t{}", index % 2),
         subsystem: format!("nqn.2026-11.io.drumfire:t{}", index % 2),
         lun: index / 2,
         volume: volume::open(&"ram:8m?fill=1".parse().unwrap(), Purpose::Store).unwrap(),
         disk: DiskId::new([index; 16]),
-    };
+        reservations: Default::default(),
+    }
+}
+
+#[test]
+fn the_data_path_allocates_nothing_after_start() {
+    COLLECTS.set(true);
+    let targets = 4;
     let exports: Vec<Export> = (0..targets).map(export).collect();
     let cores = os::cpu::allowed();
     let server = Server::start(

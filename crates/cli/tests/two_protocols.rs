@@ -18,6 +18,7 @@ fn server(volume: &str) -> Server {
         lun: 1,
         volume: volume::open(&volume.parse().unwrap(), Purpose::Store).unwrap(),
         disk: DiskId::new([1; 16]),
+        reservations: Default::default(),
     };
     let config = ServeConfig {
         counts: false,

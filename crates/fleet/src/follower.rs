@@ -133,8 +133,8 @@ impl Follower {
         (self.spoke_at + BEAT).min((self.heard_at + SILENCE).max(now + BEAT))
     }
 
-    /// Leaves out of the leader's silence the time in which this rank had no processor, and so heard
-    /// nothing: messages of that time may arrive with the next turns.
+    /// Leaves out of the leader's silence the time in which this rank had no processor, and so
+    /// heard nothing: messages of that time may arrive with the next turns.
     fn listen_on(&mut self, now: Nanos) {
         let away = now.since(self.stepped_at);
         self.stepped_at = now;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::{Allocation, Backing, Cause, Done, Geometry, Io, Nanos, Op, Pool};
 
-use crate::scsi::{Nexus, Sense};
+use crate::scsi::{Effects, Nexus, Sense};
 use crate::{Arrival, Outbox};
 
 /// One end of one connection.
@@ -217,7 +217,7 @@ pub enum Notice {
     /// A peer has connected: older sessions of its name end, and other connections of the peer
     /// report whether they are alive.
     PeerCame(Arrival),
-    /// These initiators are to hear of a change of a logical unit.
+    /// These initiators and hosts are to hear of a change of a logical unit.
     UnitNews(UnitId, Vec<(Nexus, Sense)>),
     /// All other initiators are to hear of a change of a logical unit.
     UnitChanged(UnitId, Sense),
@@ -225,6 +225,29 @@ pub enum Notice {
     TasksEnd(TasksEnd),
     /// An NVMe controller was reset, was shut down, or has ended: its I/O queues end.
     ControllerEnded,
+}
+
+impl Notice {
+    /// Notices of a change of reservations, and a fence that opens when the commands of those who
+    /// were preempted have ended, if they are to.
+    pub(crate) fn of_effects(unit: UnitId, effects: Effects) -> (Vec<Notice>, Option<Fencing>) {
+        let Effects { attentions, aborted } = effects;
+        let mut notices = Vec::new();
+        if !attentions.is_empty() {
+            notices.push(Notice::UnitNews(unit, attentions));
+        }
+        if aborted.is_empty() {
+            return (notices, None);
+        }
+        let fence = Fencing::default();
+        notices.push(Notice::TasksEnd(TasksEnd {
+            units: vec![unit],
+            of: Some(aborted),
+            told: Some(Sense::COMMANDS_CLEARED),
+            fence: fence.clone(),
+        }));
+        (notices, Some(fence))
+    }
 }
 
 /// Commands that end because another session says so.

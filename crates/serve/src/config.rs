@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use proto::DiskId;
+use proto::scsi::UnitShared;
 use volume::Volume;
 
 use crate::host_lists::HostLists;
@@ -59,6 +60,8 @@ pub struct Export {
     /// Identity of the disk to hosts that reach it by several paths: serial numbers and worldwide
     /// names derive from it. Unique per volume, across servers.
     pub disk: DiskId,
+    /// Reservations of the volume, which may outlive the server; see [`UnitShared::kept`].
+    pub reservations: UnitShared,
 }
 
 impl Export {

@@ -44,3 +44,4 @@ pub use crate::units::LaneSource;
 pub use crate::vhost::{VhostConfig, VhostError, VhostServer, VhostVolume};
 pub use proto::DiskId;
 pub use proto::iscsi::Chap;
+pub use proto::scsi::{Keeper, NotSaved, UnitShared};

@@ -31,7 +31,7 @@ pub(crate) struct Place {
     pub(crate) unit: UnitId,
     pub(crate) export: Export,
     pub(crate) instance: Instance,
-    /// Reservations over iSCSI.
+    /// Reservations, and what else binds all hosts.
     pub(crate) shared: UnitShared,
     /// The volume is being removed: no host can choose it any more.
     is_leaving: bool,
@@ -74,7 +74,7 @@ impl Places {
             state.known.push((export.disk, new.clone()));
             new
         });
-        let (shared, is_leaving, before) = (UnitShared::default(), false, counts(unit));
+        let (shared, is_leaving, before) = (export.reservations.clone(), false, counts(unit));
         state.places[index] = Some(Place { unit, export, instance, shared, is_leaving, before });
         Some(unit)
     }
@@ -154,6 +154,7 @@ mod test {
             lun: 1,
             volume: volume::open(&"null:1m".parse().unwrap(), Purpose::Store).unwrap(),
             disk: DiskId::new([disk; 16]),
+            reservations: UnitShared::default(),
         }
     }
 

@@ -210,6 +210,7 @@ mod test {
             lun: 1,
             volume: volume::open(&"null:1m".parse().unwrap(), Purpose::Store).unwrap(),
             disk: DiskId::new([1; 16]),
+            reservations: Default::default(),
         }
     }
 

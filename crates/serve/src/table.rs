@@ -247,6 +247,7 @@ mod test {
             lun,
             volume: volume::open(&"null:1m".parse().unwrap(), Purpose::Store).unwrap(),
             disk: DiskId::new([disk; 16]),
+            reservations: Default::default(),
         }
     }
 

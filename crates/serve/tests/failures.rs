@@ -59,6 +59,7 @@ fn server() -> Server {
         lun: 1,
         volume: Arc::new(Trap),
         disk: DiskId::new([1; 16]),
+        reservations: Default::default(),
     };
     let config = ServeConfig {
         counts: false,

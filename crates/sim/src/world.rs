@@ -6,6 +6,7 @@ mod checks;
 mod crash;
 mod events;
 mod operator;
+mod setting;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -13,19 +14,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::{Budget, Geometry, Memory, Nanos, Pool, Rng};
-use serve::{
-    DiskId, Export, HostLists, Limits, Log, Portal, Protocol, Protocols, ServeConfig, Shared,
-};
+use block::{Budget, Geometry, Nanos, Pool, Rng};
+use serve::{Export, Portal, Protocol, Shared};
 
 use self::address::NAMES;
 pub(crate) use self::address::{Address, address};
 use self::agenda::Agenda;
 use self::events::Due;
 use self::operator::Removal;
+use self::setting::{SHARE_BYTES, export, is_memory, places, shared};
 use crate::client::{Client, Mischief, Shape};
 use crate::core::{CoreState, Machine, SimCore, Stream};
-use crate::disk::{BLOCK, Disk, Disks, SharedDisk, volume};
+use crate::disk::{BLOCK, Disk, Disks, SharedDisk};
 use crate::net::Net;
 use crate::plan::{Fault, Plan};
 use crate::raw::Raw;
@@ -41,8 +41,6 @@ const SETTLE: Nanos = Nanos::from_secs(45);
 const HOARDING: Nanos = Nanos::from_secs(1);
 /// Latency of a healthy disk.
 const DISK: (Nanos, Nanos) = (Nanos(200_000), Nanos(800_000));
-/// Bytes served on a connection in a row.
-const SHARE_BYTES: usize = 16 << 10;
 /// Upper bound of a core's buffers once all peers have left: two steps of each size.
 const KEPT_BYTES: u64 = 6 * Budget::STEP_BYTES;
 /// Minimum time before a unit that failed to open is retried.
@@ -535,74 +533,5 @@ impl World {
             note(self.agenda.core(core).max(free));
         }
         next
-    }
-}
-
-/// Connection limit: twice as many as good clients need, and some for those whose end is not
-/// noticed yet. One host gets at most half.
-fn places(plan: &Plan) -> usize {
-    2 * (plan.iscsi + 2 * plan.nvme) as usize + 16
-}
-
-/// Whether a unit is memory of the server. The last unit is for hostile peers.
-fn is_memory(plan: &Plan, unit: usize) -> bool {
-    unit >= plan.disks as usize && unit < (plan.disks + plan.memories) as usize
-}
-
-/// Shared state of a new server's cores.
-fn shared(
-    plan: &Plan,
-    geometry: Geometry,
-    disks: &[SharedDisk],
-    instance: u64,
-    say: fn(&str),
-) -> Arc<Shared> {
-    let memory = |(unit, disk): (usize, &SharedDisk)| {
-        is_memory(plan, unit).then(|| disk.borrow().bytes.clone())
-    };
-    let memories: Vec<Option<Memory>> = disks.iter().enumerate().map(memory).collect();
-    let config = ServeConfig { instance, ..config(plan, geometry, &memories) };
-    let protocols =
-        Protocols::new(&config, &config.iscsi, &config.nvme_tcp).expect("names are good");
-    Arc::new(Shared::new(protocols, &config, Log::new(say)).expect("there is memory enough"))
-}
-
-/// A disk as the server serves it.
-fn export(together: u64, disk: usize, geometry: Geometry, memory: Option<Memory>) -> Export {
-    let Address { target, lun } = address(together, disk);
-    Export {
-        target: format!("iqn.{target}"),
-        subsystem: format!("nqn.{target}"),
-        lun,
-        volume: volume(geometry, memory),
-        disk: DiskId::new([disk as u8; 16]),
-    }
-}
-
-/// The server's settings.
-fn config(plan: &Plan, geometry: Geometry, memories: &[Option<Memory>]) -> ServeConfig {
-    let memories = memories.iter().enumerate();
-    let exports =
-        memories.map(|(disk, memory)| export(plan.together, disk, geometry, memory.clone()));
-    ServeConfig {
-        counts: false,
-        spare: 0,
-        iscsi: vec![SocketAddr::from(([127, 0, 0, 1], 3260))],
-        nvme_tcp: vec![SocketAddr::from(([127, 0, 0, 1], 4420))],
-        nbd: Vec::new(),
-        exports: exports.collect(),
-        host_lists: HostLists::default(),
-        shared: false,
-        first_controller: 1,
-        instance: 1,
-        cores: (0..plan.cores as usize).collect(),
-        idle_cores: Vec::new(),
-        limits: Limits {
-            connections: places(plan),
-            half_open: 8,
-            share_bytes: SHARE_BYTES,
-            memory_bytes: Some((8 + 18 * plan.cores + plan.memory) << 20),
-            ..Limits::default()
-        },
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use ::serve::{Chap, HostLists, Network};
 
 use super::config::Config;
-use super::opening::Names;
+use super::opening::{Named, Names};
 use crate::exit::UsageError;
 
 /// Lists and secrets of a file of settings. `chap`, a file on the command line, is for discovery
@@ -38,9 +38,20 @@ pub(super) fn of<'a>(
 /// The target of NAME, or NAME/LUN with the target for NAME.
 pub(super) fn full(name: &str) -> Result<String, UsageError> {
     let Some((name, lun)) = name.split_once('/') else { return Ok(Names::of(name).target) };
-    let wrong = |_| UsageError(format!("read_only: {name}/{lun}: a LUN is from 0 to 255"));
+    let wrong = |_| UsageError(format!("{name}/{lun}: a LUN is from 0 to 255"));
     let lun: u8 = lun.parse().map_err(wrong)?;
     Ok(format!("{}/{lun}", Names::of(name).target))
+}
+
+/// Whether one of these names, NAME or NAME/LUN, means a volume.
+pub(super) fn means(names: &[String], one: &Named) -> bool {
+    names.iter().any(|name| covers(name, one))
+}
+
+/// Whether NAME or NAME/LUN means a volume.
+pub(super) fn covers(name: &str, one: &Named) -> bool {
+    let lun = format!("{}/{}", one.names.target, one.lun);
+    full(name).is_ok_and(|full| full == one.names.target || full == lun)
 }
 
 /// Refuses lists for volumes that are not served: names, each with its LUN.
@@ -48,13 +59,14 @@ pub(super) fn check_names<'a>(
     file: &Config,
     served: impl Iterator<Item = (&'a Names, u8)> + Clone,
 ) -> Result<(), UsageError> {
-    for name in &file.read_only {
+    let read_only = file.read_only.iter().map(|name| ("read_only", name));
+    for (key, name) in read_only.chain(file.removable.iter().map(|name| ("removable", name))) {
         let full = full(name)?;
         let is_it = |(one, lun): (&Names, u8)| {
             one.target == full || format!("{}/{lun}", one.target) == full
         };
         if !served.clone().any(is_it) {
-            return Err(UsageError(format!("read_only: no volume is called '{name}'")));
+            return Err(UsageError(format!("{key}: no volume is called '{name}'")));
         }
     }
     let lists = [

@@ -24,6 +24,10 @@ pub(super) struct Config {
     pub(super) read_only: Vec<String>,
     /// Log logins and ends of connections.
     pub(super) log_connections: bool,
+    /// Volumes whose medium initiators can eject, likewise.
+    pub(super) removable: Vec<String>,
+    /// Keep reservations over restarts, where hosts ask for it.
+    pub(super) keep_reservations: bool,
     /// Control socket.
     pub(super) control: Option<PathBuf>,
     /// Address of the live page and the metrics, and file with the token of viewers.
@@ -61,6 +65,8 @@ impl Config {
             ("id", self.id != new.id),
             ("cores", self.cores != new.cores),
             ("log_connections", self.log_connections != new.log_connections),
+            ("keep_reservations", self.keep_reservations != new.keep_reservations),
+            ("removable", self.removable != new.removable),
             ("control", self.control != new.control),
             ("listen", (&self.listen, &self.listen_token) != (&new.listen, &new.listen_token)),
             ("memory", self.memory != new.memory),
@@ -74,6 +80,7 @@ impl Config {
         let mut all = self.clone();
         all.id = flags.id.clone().or(all.id);
         all.log_connections |= flags.log_connections;
+        all.keep_reservations |= flags.keep_reservations;
         all.control = flags.control.clone().or(all.control);
         all.listen = flags.watch.listen.or(all.listen);
         all.listen_token = flags.watch.listen_token.clone().or(all.listen_token);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::serve::Export;
+use ::serve::{Export, UnitShared};
 use anyhow::Result;
 use volume::{DataLocation, Lifetime, OpenError, Purpose, Uri, Volume};
 
@@ -10,6 +10,8 @@ use crate::exit::UsageError;
 use crate::identity::Identity;
 use crate::opened;
 use crate::output::note;
+
+use super::reservations::ReservationFiles;
 
 /// Common part of the names of targets and subsystems.
 const NAMING_AUTHORITY: &str = "2026-11.io.drumfire";
@@ -163,10 +165,23 @@ pub(super) fn warn_of_memory(identity: &Identity, volumes: &[Opened]) {
     }
 }
 
-pub(super) fn export(identity: &Identity, opened: Opened) -> Export {
-    let Opened { named: Named { names, lun, .. }, volume, lifetime } = opened;
+/// A volume with its identity and its reservations, which `files` save if the disk lasts.
+pub(super) fn export(
+    identity: &Identity,
+    opened: Opened,
+    files: Option<&ReservationFiles>,
+    removable: bool,
+) -> Result<Export> {
+    let Opened { named, volume, lifetime } = opened;
+    let Named { text, names, lun, .. } = named;
     let disk = identity.disk(&names.target, lun, &lifetime);
-    Export { target: names.target, subsystem: names.subsystem, lun, volume, disk }
+    let lasts = lifetime != Lifetime::Process || identity.is_given();
+    let reservations = match files.filter(|_| lasts) {
+        Some(files) => files.of(&disk, &text)?,
+        None => UnitShared::default(),
+    };
+    let reservations = if removable { reservations.removable() } else { reservations };
+    Ok(Export { target: names.target, subsystem: names.subsystem, lun, volume, disk, reservations })
 }
 
 /// Names of the volumes with one NAME in each protocol.

@@ -12,6 +12,7 @@ use super::access;
 use super::config::Config;
 use super::opening::{self, Named, Opened};
 use super::order::{Answer, ConnectionRow, Ios, Order, VolumeRow};
+use super::reservations::ReservationFiles;
 use crate::args::Serve;
 use crate::exit::{self, Exit, UsageError};
 use crate::identity::Identity;
@@ -31,6 +32,8 @@ pub struct Operator {
     identity: Identity,
     /// Identity of volumes that outlive the process, if `identity` is of the process.
     kept: Option<OnceLock<Identity>>,
+    /// Files with reservations, if they are to outlive the process.
+    reservations: Option<ReservationFiles>,
     state: Mutex<State>,
     /// Held during a change.
     changing: Mutex<()>,
@@ -46,6 +49,7 @@ pub struct Beginning {
     pub(super) flags: Serve,
     pub(super) identity: Identity,
     pub(super) is_of_process: bool,
+    pub(super) reservations: Option<ReservationFiles>,
     pub(super) file: Config,
     pub(super) volumes: Vec<Named>,
 }
@@ -53,10 +57,10 @@ pub struct Beginning {
 impl Operator {
     /// The operator of a server that has just started.
     pub fn new(server: Arc<Server>, begin: Beginning) -> Operator {
-        let Beginning { flags, identity, is_of_process, file, volumes } = begin;
+        let Beginning { flags, identity, is_of_process, reservations, file, volumes } = begin;
         let kept = is_of_process.then(OnceLock::new);
         let (state, changing) = (Mutex::new(State { file, volumes }), Mutex::default());
-        Operator { server, flags, identity, kept, state, changing }
+        Operator { server, flags, identity, kept, reservations, state, changing }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -161,7 +165,11 @@ impl Operator {
         // Secrets of all volumes are demanded from the first moment on.
         let file = self.state().file.clone();
         self.allow(&file, others.iter().chain([&named]))?;
-        self.server.add(opening::export(identity, opened))?;
+        let removable = [&file.removable, &self.flags.removable];
+        let removable = removable.iter().any(|names| access::means(names, &named));
+        let kept = self.reservations.as_ref();
+        let export = opening::export(identity, opened, kept, removable)?;
+        self.server.add(export)?;
         self.state().volumes.push(named.clone());
         Ok(format!("{} is served", named.name()))
     }
@@ -201,11 +209,11 @@ impl Operator {
             (state.file.clone(), state.volumes.clone())
         };
         let mut file = before.clone();
-        match (read_only, protects(&file.read_only, &one)) {
+        match (read_only, access::means(&file.read_only, &one)) {
             (true, true) => return Ok(format!("{} is read-only already", one.name())),
             (false, false) => return Ok(format!("{} is writable already", one.name())),
             (true, false) => file.read_only.push(format!("{}/{}", base_of(&one), one.lun)),
-            (false, true) => file.read_only.retain(|name| !covers(name, &one)),
+            (false, true) => file.read_only.retain(|name| !access::covers(name, &one)),
         }
         self.allow(&file, all.iter())?;
         self.state().file = file;
@@ -216,8 +224,9 @@ impl Operator {
 
     /// Closes the connections of volumes that have become read-only, or writable again.
     fn enforce(&self, volumes: &[Named], before: &Config, after: &Config) -> Result<()> {
-        let changed =
-            |one: &&Named| protects(&before.read_only, one) != protects(&after.read_only, one);
+        let changed = |one: &&Named| {
+            access::means(&before.read_only, one) != access::means(&after.read_only, one)
+        };
         for one in volumes.iter().filter(changed) {
             self.server.disconnect_users(&one.names.target, one.lun)?;
         }
@@ -258,6 +267,7 @@ impl Operator {
         let path = self.flags.config.as_ref().ok_or_else(none)?;
         let mut file: Config = settings::read(path)?;
         file.read_only.extend(self.flags.read_only.iter().cloned());
+        file.removable.extend(self.flags.removable.iter().cloned());
         let wanted: Vec<String> = file.volume.iter().chain(&self.flags.volume).cloned().collect();
         let mut names = BTreeMap::new();
         for text in &wanted {
@@ -331,16 +341,6 @@ fn closed(count: usize) -> String {
         1 => "1 connection is closed".to_owned(),
         count => format!("{count} connections are closed"),
     }
-}
-
-/// Whether one of these names, NAME or NAME/LUN, means a volume.
-fn protects(names: &[String], one: &Named) -> bool {
-    names.iter().any(|name| covers(name, one))
-}
-
-fn covers(name: &str, one: &Named) -> bool {
-    let lun = format!("{}/{}", one.names.target, one.lun);
-    access::full(name).is_ok_and(|full| full == one.names.target || full == lun)
 }
 
 /// The NAME without its LUN.

@@ -75,7 +75,7 @@ fn named(serve: &Serve, opened: Vec<Opened>) -> Result<Vec<VhostVolume>> {
             return Err(wrong("another volume has this name").into());
         }
         let read_only = serve.read_only.contains(&name);
-        let export = opening::export(&identity, one);
+        let export = opening::export(&identity, one, None, false)?;
         volumes.push(VhostVolume { name, export, read_only });
     }
     let unknown = |name: &&String| !volumes.iter().any(|one| one.name == **name);

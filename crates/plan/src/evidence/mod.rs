@@ -3,9 +3,9 @@
 //!
 //! `evidence.toml` of the catalogue has published results with source, date and system. The
 //! bottleneck puts a system into a [`Class`]. Within a class, the errors of known results determine
-//! the interval of the next prediction: split conformal prediction (Vovk, Gammerman and Shafer 2005) over
-//! publishers, on the logarithm of published over predicted. As a test, each row is predicted
-//! without its own document, and once more without its publisher.
+//! the interval of the next prediction: split conformal prediction (Vovk, Gammerman and Shafer
+//! 2005) over publishers, on the logarithm of published over predicted. As a test, each row is
+//! predicted without its own document, and once more without its publisher.
 
 mod learn;
 mod read;

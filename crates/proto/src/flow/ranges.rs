@@ -28,6 +28,11 @@ impl Ranges {
         Some((offset + self.at, len - self.at))
     }
 
+    /// The index of the first range that is not all with the volume.
+    pub(crate) fn index(&self) -> usize {
+        self.index
+    }
+
     /// Notes that the next `len` bytes, at most the rest of the range, were handed to the volume.
     pub(crate) fn advance(&mut self, len: u32) {
         self.at += u64::from(len);

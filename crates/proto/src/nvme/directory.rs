@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::{Backing, Geometry, Memory};
 
-use crate::scsi::{Bound, UnitShared};
+use crate::scsi::UnitShared;
 use crate::{DiskId, Instance, UnitId};
 
 use super::name::{DISCOVERY_NQN, NqnError, check_nqn};
@@ -43,7 +43,7 @@ pub struct Namespace {
     pub backing: Backing,
     /// Shows hosts that reconnect whether the volatile cache is the same as before.
     pub instance: Option<Instance>,
-    /// Reservations over iSCSI, which bind these hosts, too.
+    /// Reservations, which all protocols share.
     pub shared: UnitShared,
 }
 
@@ -176,20 +176,6 @@ fn check(subsystem: &Subsystem) -> Result<(), SubsystemsError> {
         return Err(SubsystemsError::Text(name()));
     }
     Ok(())
-}
-
-impl Namespace {
-    /// Refuses what a reservation of an iSCSI host, or write protection, does not allow.
-    //= NVMe base §Reservations: a host that is no registrant gets Reservation Conflict.
-    #[inline(always)]
-    pub(super) fn check_bound(&self, changes: bool) -> Result<(), Status> {
-        match self.shared.binds(changes) {
-            None => Ok(()),
-            Some(Bound::Reserved) => Err(Status::RESERVATION_CONFLICT),
-            Some(Bound::Protected) => Err(Status::WRITE_PROTECTED),
-            Some(Bound::Gone) => Err(Status::INVALID_NAMESPACE),
-        }
-    }
 }
 
 impl Subsystem {

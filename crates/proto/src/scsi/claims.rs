@@ -1,7 +1,7 @@
 //! Ranges of a unit on which a command reads and writes in one action.
 //!
-//! All sessions of all cores that serve the unit share them. Only COMPARE AND WRITE and ORWRITE
-//! claim: a plain write neither asks nor waits.
+//! All sessions of all cores that serve the unit share them. Only COMPARE AND WRITE, ORWRITE and a
+//! Compare fused with a Write claim: a plain write neither asks nor waits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

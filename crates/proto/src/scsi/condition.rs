@@ -1,6 +1,7 @@
 //! Commands on the state of the logical unit: TEST UNIT READY, REQUEST SENSE, START STOP UNIT,
 //! PREVENT ALLOW MEDIUM REMOVAL.
 
+use super::state::Medium;
 use super::{Cdb, Plan, Sense, Unit, data};
 
 /// Descriptor format, in byte 1 of REQUEST SENSE.
@@ -24,29 +25,36 @@ pub(super) fn sense_data(cdb: &Cdb, sense: Sense) -> Result<Plan, Sense> {
     data(bytes, cdb[4])
 }
 
-/// A volume is always active and its medium fixed, so only the current state is valid.
+/// A volume is always active. Its medium can be ejected and loaded if it is removable.
 //= SBC-4 §START STOP UNIT command
-pub(super) fn start_stop_unit(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+pub(super) fn start_stop_unit(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     let (condition, load_eject, start) = (cdb[4] >> 4, cdb[4] & 0x02 != 0, cdb[4] & 0x01 != 0);
     if condition != 0 {
         // Power conditions may change how fast a medium responds, not whether. START and LOEJ are
         // ignored with them.
         return Ok(Plan::Good);
     }
-    if load_eject {
-        return Err(Sense::cdb_bit(4, 1));
+    let removable = unit.state.is_removable();
+    match (load_eject, start) {
+        (true, _) if !removable => Err(Sense::cdb_bit(4, 1)),
+        (true, true) => Ok(Plan::Medium(Medium::Load)),
+        (true, false) => Ok(Plan::Medium(Medium::Eject)),
+        (false, true) => Ok(Plan::Good),
+        // One initiator must not stop a volume for all others. A removable one becomes durable.
+        (false, false) if removable => Ok(Plan::Flush),
+        (false, false) => Err(Sense::cdb_bit(4, 0)),
     }
-    // One initiator must not stop a volume for all others.
-    if !start {
-        return Err(Sense::cdb_bit(4, 0));
-    }
-    Ok(Plan::Good)
 }
 
-/// The medium cannot be removed, so preventing it always succeeds.
+/// Preventing the removal of a medium that is fixed always succeeds.
 //= SPC-4 §PREVENT ALLOW MEDIUM REMOVAL command: PREVENT 10b and 11b are obsolete.
-pub(super) fn prevent_allow_medium_removal(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    if cdb[4] & 0x02 != 0 { Err(Sense::cdb_bit(4, 1)) } else { Ok(Plan::Good) }
+pub(super) fn prevent_allow_medium_removal(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
+    match cdb[4] & 0x03 {
+        0 | 1 if !unit.state.is_removable() => Ok(Plan::Good),
+        0 => Ok(Plan::Medium(Medium::Allow)),
+        1 => Ok(Plan::Medium(Medium::Prevent)),
+        _ => Err(Sense::cdb_bit(4, 1)),
+    }
 }
 
 /// Checks that there is a medium: a volume without blocks has none.
@@ -85,6 +93,18 @@ mod test {
         for condition in 1..16 {
             assert_eq!(unit.plan(&cdb(&[0x1b, 1, 0, 0, condition << 4 | 2])), Ok(Plan::Good));
         }
+    }
+
+    #[test]
+    fn a_removable_medium_is_ejected_and_loaded() {
+        let unit = unit(1 << 20, 512);
+        unit.state.make_removable();
+        let plan = |code: u8, byte: u8| unit.plan(&cdb(&[code, 0, 0, 0, byte]));
+        let medium = |change| Ok(Plan::Medium(change));
+        assert_eq!([2, 3].map(|it| plan(0x1b, it)), [Medium::Eject, Medium::Load].map(medium));
+        assert_eq!([0, 1].map(|it| plan(0x1b, it)), [Ok(Plan::Flush), Ok(Plan::Good)]);
+        assert_eq!([0, 1].map(|it| plan(0x1e, it)), [Medium::Allow, Medium::Prevent].map(medium));
+        assert_eq!(answer(&unit, &build::inquiry(None, 2)), [0, 0x80]);
     }
 
     #[test]

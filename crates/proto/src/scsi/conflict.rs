@@ -44,6 +44,16 @@ pub(crate) fn class_of(cdb: &Cdb) -> Class {
     }
 }
 
+/// Whether a command is of no use without a medium.
+pub(crate) fn needs_medium(cdb: &Cdb) -> bool {
+    match cdb[0] {
+        MODE_SENSE_6 | MODE_SENSE_10 | MODE_SELECT_6 | MODE_SELECT_10 => false,
+        START_STOP_UNIT | PREVENT_ALLOW_MEDIUM_REMOVAL | MAINTENANCE_IN => false,
+        TEST_UNIT_READY | READ_CAPACITY_10 | SERVICE_ACTION_IN_16 => true,
+        _ => matches!(class_of(cdb), Class::Look | Class::Change),
+    }
+}
+
 /// Whether a command changes the medium, which software write protection forbids.
 pub(crate) fn writes(cdb: &Cdb) -> bool {
     let other = matches!(

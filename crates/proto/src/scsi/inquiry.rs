@@ -47,7 +47,9 @@ pub(super) fn inquiry(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     let allocation = be16(cdb, 3);
     if !vital(cdb)? {
         let instance = unit.instance.as_ref().map(Instance::number);
-        return data(standard(0, &unit.identity.product, instance), allocation);
+        let mut bytes = standard(0, &unit.identity.product, instance);
+        bytes[1] = if unit.state.is_removable() { REMOVABLE } else { 0 };
+        return data(bytes, allocation);
     }
     let page = PAGES.iter().find(|page| page.0 == cdb[2]).ok_or(Sense::cdb_field(2))?;
     data(vital_page(0, page.0, |bytes| page.1(unit, bytes)), allocation)
@@ -75,6 +77,9 @@ fn vital(cdb: &Cdb) -> Result<bool, Sense> {
     let vital = cdb[1] & ENABLE_VITAL_PRODUCT_DATA != 0;
     if !vital && cdb[2] != 0 { Err(Sense::cdb_field(2)) } else { Ok(vital) }
 }
+
+/// RMB in byte 1: the medium is removable.
+const REMOVABLE: u8 = 0x80;
 
 //= SPC-4 §Standard INQUIRY data
 fn standard(peripheral: u8, product: &str, instance: Option<u64>) -> Vec<u8> {

@@ -51,9 +51,13 @@ pub(crate) use inquiry::{BACKING_PAGE, VENDOR};
 pub(crate) use lba_status::{STATUS_BYTES, parse_lba_status};
 pub use lun::{LUN_MAX, encode_lun};
 pub(crate) use lun::{absent, decode_lun, report_luns};
-pub use reservation::{Action, Effects, Kind, Nexus, Refusal, ReserveOut};
+pub(crate) use reservation::Reservations;
+pub use reservation::{
+    Action, Effects, Keeper, Kind, Nexus, NotSaved, RecordError, Refusal, ReserveOut,
+};
 pub use sense::{FieldPointer, Key, Sense, decode_sense, sense_of_codes};
-pub(crate) use state::{Bound, UnitState, Verdict};
+pub use state::Medium;
+pub(crate) use state::{Bound, Deed, UnitState, Verdict};
 
 /// A logical unit: a volume with its SCSI identity.
 #[derive(Clone, Debug)]
@@ -158,6 +162,8 @@ pub enum Plan {
         /// Otherwise clear it.
         protected: bool,
     },
+    /// Eject or load the medium, or prevent that; after an ejection flush.
+    Medium(Medium),
     /// Reserve or release the unit for this session, as in SPC-2.
     ReserveUnit {
         /// Otherwise release it.
@@ -169,6 +175,33 @@ pub enum Plan {
 type Cdb = [u8; 16];
 
 impl UnitShared {
+    /// State whose registrations and reservation may outlive the server: hosts decide. They begin
+    /// as in the record that `keeper` saved last.
+    ///
+    /// # Errors
+    ///
+    /// The record is damaged.
+    pub fn kept(keeper: Arc<dyn Keeper>, record: Option<&str>) -> Result<UnitShared, RecordError> {
+        let state = Arc::new(UnitState::kept(keeper, record)?);
+        Ok(UnitShared { claims: Arc::default(), state })
+    }
+
+    /// Makes the medium removable: initiators may eject it for all hosts, and load it again.
+    pub fn removable(self) -> UnitShared {
+        self.state.make_removable();
+        self
+    }
+
+    /// Whether registrations and reservation may outlive the server.
+    pub(crate) fn may_persist(&self) -> bool {
+        self.state.may_persist()
+    }
+
+    /// Sets whether they do, of a state that may.
+    pub(crate) fn set_persist(&self, persists: bool) -> Result<(), Refusal> {
+        self.state.set_persist(persists)
+    }
+
     /// Refuses new commands of all hosts: the server offers the volume no longer, but other volumes
     /// of its target. Commands in flight are executed.
     pub fn withdraw(&self) {
@@ -181,7 +214,33 @@ impl UnitShared {
         self.state.is_gone()
     }
 
-    /// Bond of a host of another protocol that reads blocks, or changes them. One relaxed load
+    /// Zero if nothing binds anybody.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> u64 {
+        self.state.word()
+    }
+
+    /// Judges a command of a host over NVMe: see [`UnitState::judge_host`].
+    pub(crate) fn judge_host(&self, host: &Nexus, deed: Deed) -> Result<u64, Bound> {
+        self.state.judge_host(host, deed)
+    }
+
+    /// Changes the reservations for a host.
+    pub(crate) fn reserve(&self, host: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
+        self.state.reserve(host, out)
+    }
+
+    /// Claims a range for work that reads and writes in one action: see [`Claims::claim`].
+    pub(crate) fn claim(&self, offset: u64, len: u64) -> Option<Claim> {
+        self.claims.claim(offset, len)
+    }
+
+    /// Reads the reservations.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&Reservations) -> T) -> T {
+        self.state.read(read)
+    }
+
+    /// Bond of a client over NBD that reads blocks, or changes them. One relaxed load
     /// if nothing binds anybody.
     #[inline(always)]
     pub(crate) fn binds(&self, changes: bool) -> Option<Bound> {
@@ -379,7 +438,7 @@ mod test {
         };
         match plan {
             Plan::Good | Plan::Flush | Plan::Reserve(_) => {}
-            Plan::ReserveUnit { .. } | Plan::Protect { .. } => {}
+            Plan::ReserveUnit { .. } | Plan::Protect { .. } | Plan::Medium(_) => {}
             Plan::Copy | Plan::CopyStatus { .. } => {}
             Plan::Data(bytes) => assert!(bytes.len() <= 4096),
             Plan::Collect { len } => assert!((1..=256 << 10).contains(len)),

@@ -2,23 +2,48 @@
 //!
 //! A state machine without I/O or locks; `state` shares one for all sessions of a unit, and
 //! `reserve_in` and `reserve_out` are its commands. Registrations and persistent reservations
-//! outlive sessions, and end with the server: there is no power loss that they could survive.
+//! outlive sessions. They outlive the server, too, if a host asks for it and a [`Keeper`] saves
+//! them, as a `record`.
 
 use super::Sense;
 use super::conflict::Class;
 
 #[cfg(test)]
 mod model;
+mod record;
 #[cfg(test)]
 mod test;
 
-/// An initiator port as a target port sees it. There is one target port for each target.
+pub use self::record::RecordError;
+
+/// Saves the registrations and the reservation of a unit.
+pub trait Keeper: Send + Sync + std::fmt::Debug {
+    /// Saves a record in place of the one before. It is durable when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The record before is still there. The keeper has told the user.
+    fn save(&self, record: &str) -> Result<(), NotSaved>;
+}
+
+/// A record was not saved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the reservations were not saved")]
+pub struct NotSaved;
+
+/// A party that registers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Nexus {
-    /// Name of the initiator, in lower case.
-    pub name: String,
-    /// The initiator's part of the session identifier.
-    pub isid: [u8; 6],
+pub enum Nexus {
+    /// An initiator port over iSCSI as a target port sees it. There is one target port for each
+    /// target.
+    Port {
+        /// Name of the initiator, in lower case.
+        name: String,
+        /// The initiator's part of the session identifier.
+        isid: [u8; 6],
+    },
+    /// A host over NVMe: the host identifier of its controllers. Zero is no host's.
+    Host([u8; 16]),
 }
 
 /// Type of a persistent reservation.
@@ -43,6 +68,18 @@ pub enum Action {
         /// Whatever key is registered.
         ignore: bool,
     },
+    /// Reservation Register of NVMe, with the action Register: another key is a conflict.
+    Join,
+    /// Reservation Register with the action Unregister.
+    Leave {
+        /// Whatever key is registered.
+        ignore: bool,
+    },
+    /// Reservation Register with the action Replace.
+    Replace {
+        /// Whatever key is registered, even none.
+        ignore: bool,
+    },
     /// RESERVE.
     Reserve,
     /// RELEASE.
@@ -56,7 +93,7 @@ pub enum Action {
     },
 }
 
-/// A PERSISTENT RESERVE OUT command with its parameter list.
+/// A PERSISTENT RESERVE OUT command with its parameter list, or what NVMe has in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReserveOut {
     /// Service action.
@@ -65,8 +102,10 @@ pub struct ReserveOut {
     pub kind: Option<Kind>,
     /// RESERVATION KEY.
     pub key: u64,
-    /// SERVICE ACTION RESERVATION KEY.
+    /// SERVICE ACTION RESERVATION KEY; NVMe: NRKEY or PRKEY.
     pub service_key: u64,
+    /// APTPL, or CPTPL: whether registrations and reservation outlive the server from now on.
+    pub persist: Option<bool>,
 }
 
 /// Consequences for others of a command that succeeded.
@@ -112,13 +151,15 @@ struct Held {
 }
 
 /// Registrations and reservations of a unit.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reservations {
     registrations: Vec<Registration>,
     held: Option<Held>,
     /// The session with an SPC-2 reservation.
     legacy: Option<u32>,
     generation: u32,
+    /// PTPL_A: registrations and reservation outlive the server.
+    persists: bool,
 }
 
 /// Maximum number of registrations of a unit.
@@ -167,17 +208,27 @@ impl Reservations {
     }
 
     /// PRGENERATION.
-    pub(super) fn generation(&self) -> u32 {
+    pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
 
+    /// PTPL_A.
+    pub(crate) fn persist(&self) -> bool {
+        self.persists
+    }
+
+    /// Sets PTPL_A.
+    pub(crate) fn set_persist(&mut self, persists: bool) {
+        self.persists = persists;
+    }
+
     /// Each registration: its nexus, its key, and whether it holds the reservation.
-    pub(super) fn list(&self) -> impl Iterator<Item = (&Nexus, u64, bool)> {
+    pub(crate) fn list(&self) -> impl Iterator<Item = (&Nexus, u64, bool)> {
         self.registrations.iter().map(|it| (&it.nexus, it.key, self.holds(&it.nexus)))
     }
 
     /// Type and key of the persistent reservation.
-    pub(super) fn held(&self) -> Option<(Kind, u64)> {
+    pub(crate) fn held(&self) -> Option<(Kind, u64)> {
         let held = self.held.as_ref()?;
         //= SPC-4 §READ RESERVATION: the key is zero for all registrants.
         let key = if held.kind.is_of_all() { None } else { self.key_of(&held.holder) };
@@ -235,23 +286,37 @@ impl Reservations {
         }
     }
 
-    /// PERSISTENT RESERVE OUT.
+    /// PERSISTENT RESERVE OUT, and Reservation Register, Acquire and Release.
     pub(crate) fn change(&mut self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
         let key = self.key_of(nexus);
         if self.legacy.is_some() {
             return Err(Refusal::Conflict);
         }
-        if let Action::Register { ignore } = out.action {
+        let fits = match out.action {
             //= SPC-4 §Registering: a nexus that is not registered has the key zero.
-            if !ignore && key.unwrap_or(0) != out.key {
-                return Err(Refusal::Conflict);
-            }
-            return self.register(nexus, out.service_key);
-        }
-        if key != Some(out.key) {
+            Action::Register { ignore } => ignore || key.unwrap_or(0) == out.key,
+            //= NVMe base §8.19.3: a registrant may register only the key that it has.
+            Action::Join => key.is_none_or(|key| key == out.service_key),
+            Action::Leave { ignore } => key.is_some() && (ignore || key == Some(out.key)),
+            Action::Replace { ignore } => ignore || key == Some(out.key),
+            _ => key == Some(out.key),
+        };
+        if !fits {
             return Err(Refusal::Conflict);
         }
+        let persists = out.persist.unwrap_or(self.persists);
+        let effects = self.carry_out(nexus, out)?;
+        //= SPC-4 §PERSISTENT RESERVE OUT parameter list: the last APTPL that was accepted counts.
+        self.persists = persists;
+        Ok(effects)
+    }
+
+    fn carry_out(&mut self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
         match out.action {
+            Action::Register { .. } | Action::Join | Action::Replace { .. } => {
+                self.register(nexus, out.service_key)
+            }
+            Action::Leave { .. } => self.register(nexus, 0),
             Action::Reserve => self.reserve(nexus, out.kind),
             Action::Release => self.release(nexus, out.kind),
             Action::Clear => Ok(self.clear(nexus)),
@@ -260,7 +325,6 @@ impl Reservations {
                 effects.aborted.retain(|_| abort);
                 Ok(effects)
             }
-            Action::Register { .. } => Ok(Effects::default()),
         }
     }
 

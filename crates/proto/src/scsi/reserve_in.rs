@@ -25,11 +25,12 @@ pub(super) fn read_reservation(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
     })
 }
 
-//= SPC-4 §PERSISTENT RESERVE IN command: REPORT CAPABILITIES
+//= SPC-4 §PERSISTENT RESERVE IN command: REPORT CAPABILITIES, with PTPL_C and PTPL_A
 pub(super) fn report_capabilities(unit: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
-    let _ = unit;
     // ATP_C: a target has one port, so all ports are that one. TMV: the mask of types is valid.
-    data(vec![0, 8, 0x04, 0x80, TYPES[0], TYPES[1], 0, 0], be16(cdb, 7))
+    let able = 0x04 | u8::from(unit.state.may_persist());
+    let active = 0x80 | u8::from(unit.state.read(Reservations::persist));
+    data(vec![0, 8, able, active, TYPES[0], TYPES[1], 0, 0], be16(cdb, 7))
 }
 
 //= SPC-4 §PERSISTENT RESERVE IN command: READ FULL STATUS
@@ -64,19 +65,35 @@ fn answer(
     data(bytes, be16(cdb, 7))
 }
 
-/// The TransportID of an iSCSI initiator port.
-//= SPC-4 §TransportID for initiator ports using SCSI over iSCSI: format 01b, name, ",i,0x", ISID.
+/// The TransportID of an iSCSI initiator port. A host over NVMe, which has none, is shown by a name
+/// of its identifier.
+//= SPC-4 §TransportID for initiator ports using SCSI over iSCSI: format 01b, name, ",i,0x", ISID;
+// format 00b, name.
 fn transport_id(nexus: &Nexus) -> Vec<u8> {
-    let isid: String = nexus.isid.iter().map(|byte| format!("{byte:02x}")).collect();
-    let mut bytes = vec![0x45, 0, 0, 0];
-    bytes.extend(nexus.name.as_bytes());
-    bytes.extend(b",i,0x");
-    bytes.extend(isid.as_bytes());
+    let (format, name) = match nexus {
+        Nexus::Port { name, isid } => {
+            let isid: String = isid.iter().map(|byte| format!("{byte:02x}")).collect();
+            (0x45, format!("{name},i,0x{isid}"))
+        }
+        Nexus::Host(id) => (0x05, format!("nqn.2014-08.org.nvmexpress:uuid:{}", uuid(id))),
+    };
+    let mut bytes = vec![format, 0, 0, 0];
+    bytes.extend(name.as_bytes());
     bytes.push(0);
     bytes.resize(bytes.len().next_multiple_of(4).max(24), 0);
     let len = (bytes.len() - 4) as u16;
     put(&mut bytes, 2, len.to_be_bytes());
     bytes
+}
+
+/// A UUID as text.
+fn uuid(id: &[u8; 16]) -> String {
+    let mut text = String::new();
+    for (at, byte) in id.iter().enumerate() {
+        text += if matches!(at, 4 | 6 | 8 | 10) { "-" } else { "" };
+        text += &format!("{byte:02x}");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -92,11 +109,12 @@ mod test {
         assert_eq!([ask(0), ask(1), ask(3)], [vec![0; 8], vec![0; 8], vec![0; 8]]);
         let capabilities = [0, 8, 4, 0x80, 0xea, 1, 0, 0];
         assert_eq!(ask(2), capabilities);
-        let nexus = Nexus { name: "iqn.a".to_owned(), isid: [0x80, 1, 2, 3, 4, 0xff] };
+        let nexus = Nexus::Port { name: "iqn.a".to_owned(), isid: [0x80, 1, 2, 3, 4, 0xff] };
         let kind = Some(Kind::ExclusiveAccess);
         for action in [Action::Register { ignore: false }, Action::Reserve] {
             let key = if action == Action::Reserve { 0x0102 } else { 0 };
-            let out = ReserveOut { action, kind, key, service_key: 0x0102 };
+            let (service_key, persist) = (0x0102, None);
+            let out = ReserveOut { action, kind, key, service_key, persist };
             unit.state.reserve(&nexus, &out).unwrap();
         }
         assert_eq!(ask(0), [0, 0, 0, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 1, 2]);
@@ -108,5 +126,18 @@ mod test {
         assert_eq!(ask(3), full);
         assert_eq!(answer(&unit, &[0x5e, 0, 0, 0, 0, 0, 0, 0, 9, 0]).len(), 9);
         assert_eq!(refusal(&unit, &[0x5e, 4]), Sense::cdb_bit(1, 4));
+    }
+
+    #[test]
+    fn hosts_over_nvme_are_shown_by_a_name() {
+        let unit = unit(1 << 20, 512);
+        let (action, kind, persist) = (Action::Join, None, None);
+        let join = ReserveOut { action, kind, key: 0, service_key: 9, persist };
+        let id = std::array::from_fn(|at| at as u8);
+        unit.state.reserve(&Nexus::Host(id), &join).unwrap();
+        let full = answer(&unit, &[0x5e, 3, 0, 0, 0, 0, 0, 1, 0, 0]);
+        assert_eq!(full[32..36], [0x05, 0, 0, 72]);
+        let name = b"nqn.2014-08.org.nvmexpress:uuid:00010203-0405-0607-0809-0a0b0c0d0e0f";
+        assert_eq!(full[36..], [&name[..], &[0; 4]].concat());
     }
 }

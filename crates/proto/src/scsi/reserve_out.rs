@@ -7,9 +7,10 @@ use super::{Cdb, Plan, Sense, Unit, opcode};
 
 /// Length of a parameter list without TransportIDs.
 const LIST_BYTES: u32 = 24;
-/// SPEC_I_PT and APTPL, in byte 20 of the parameter list: other initiator ports, and reservations
-/// that survive a loss of power.
-const UNSUPPORTED: u8 = 0x09;
+/// SPEC_I_PT, other initiator ports, and APTPL, reservations that survive a loss of power, in byte
+/// 20 of the parameter list.
+const SPEC_I_PT: u8 = 0x08;
+const APTPL: u8 = 0x01;
 
 /// The service actions that are supported, by code.
 const ACTIONS: [(u8, Action); 7] = [
@@ -31,7 +32,7 @@ pub(super) fn reserve_out(_: &Unit, cdb: &Cdb) -> Result<Plan, Sense> {
 }
 
 //= SPC-4 §PERSISTENT RESERVE OUT parameter list
-pub(super) fn reserve_out_list(_: &Unit, cdb: &Cdb, list: &[u8]) -> Result<Plan, Sense> {
+pub(super) fn reserve_out_list(unit: &Unit, cdb: &Cdb, list: &[u8]) -> Result<Plan, Sense> {
     let code = cdb[1] & 0x1f;
     let action = ACTIONS.iter().find(|action| action.0 == code).ok_or(Sense::cdb_bit(1, 4))?.1;
     let (scope, kind) = (cdb[2] >> 4, Kind::of_code(cdb[2] & 0x0f));
@@ -43,11 +44,13 @@ pub(super) fn reserve_out_list(_: &Unit, cdb: &Cdb, list: &[u8]) -> Result<Plan,
         return Err(Sense::cdb_field(2));
     }
     //= SPC-4 §PERSISTENT RESERVE OUT parameter list: APTPL without PTPL_C, SPEC_I_PT without SIP_C.
-    if registers && list[20] & UNSUPPORTED != 0 {
+    let persists = list[20] & APTPL != 0;
+    if registers && (list[20] & SPEC_I_PT != 0 || persists && !unit.state.may_persist()) {
         return Err(Sense::parameter_field(20));
     }
     let (key, service_key) = (be64(list, 0), be64(list, 8));
-    Ok(Plan::Reserve(ReserveOut { action, kind, key, service_key }))
+    let persist = registers.then_some(persists);
+    Ok(Plan::Reserve(ReserveOut { action, kind, key, service_key, persist }))
 }
 
 //= SPC-2 §RESERVE (6) command: third-party and extent reservations are obsolete.
@@ -99,7 +102,9 @@ mod test {
     fn service_actions_and_types() {
         for (code, action) in ACTIONS {
             let kind = Some(Kind::ExclusiveAccessRegistrantsOnly);
-            let expect = ReserveOut { action, kind, key: 0x11, service_key: 0x22 };
+            let (key, service_key) = (0x11, 0x22);
+            let persist = matches!(action, Action::Register { .. }).then_some(false);
+            let expect = ReserveOut { action, kind, key, service_key, persist };
             assert_eq!(out(code, 0x06, 0), Ok(Plan::Reserve(expect)), "{action:?}");
             let scoped = out(code, 0x26, 0);
             let free = matches!(action, Action::Register { .. } | Action::Clear);

@@ -69,9 +69,11 @@ impl Sense {
     pub const LOGICAL_UNIT_NOT_SUPPORTED: Sense = Sense::new(Key::IllegalRequest, 0x25, 0x00);
     pub const INVALID_FIELD_IN_PARAMETER_LIST: Sense = Sense::new(Key::IllegalRequest, 0x26, 0x00);
     pub const SAVING_PARAMETERS_NOT_SUPPORTED: Sense = Sense::new(Key::IllegalRequest, 0x39, 0x00);
+    pub const MEDIUM_REMOVAL_PREVENTED: Sense = Sense::new(Key::IllegalRequest, 0x53, 0x02);
     pub const INVALID_RELEASE: Sense = Sense::new(Key::IllegalRequest, 0x26, 0x04);
     pub const INSUFFICIENT_REGISTRATION_RESOURCES: Sense =
         Sense::new(Key::IllegalRequest, 0x55, 0x04);
+    pub const MEDIUM_MAY_HAVE_CHANGED: Sense = Sense::new(Key::UnitAttention, 0x28, 0x00);
     pub const POWER_ON_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x00);
     pub const LUN_RESET: Sense = Sense::new(Key::UnitAttention, 0x29, 0x03);
     pub const NEXUS_LOSS: Sense = Sense::new(Key::UnitAttention, 0x29, 0x07);

@@ -4,11 +4,14 @@
 //! once for each command. Everything else is behind a lock that only reservations in force take,
 //! and of those only a session that has not asked since the last change.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::conflict::{Class, class_of, writes};
-use super::reservation::{Access, Effects, Nexus, Refusal, Reservations, ReserveOut};
+use super::conflict::{Class, class_of, needs_medium, writes};
+use super::reservation::{
+    Access, Effects, Keeper, Nexus, RecordError, Refusal, Reservations, ReserveOut,
+};
 use super::{Cdb, Sense};
 
 /// Shared state of a unit.
@@ -24,10 +27,20 @@ struct Inner {
     reservations: Reservations,
     /// SWP of the Control mode page.
     protected: bool,
+    /// The medium can be removed, and is: hosts find none.
+    removable: bool,
+    ejected: bool,
+    /// Sessions that prevent its removal.
+    preventing: BTreeSet<u32>,
     /// The server offers the volume no longer.
     gone: bool,
     changes: u64,
+    /// Saves registrations and reservation, if they may outlive the server.
+    keeper: Option<Arc<dyn Keeper>>,
 }
+
+/// The session of hosts that have none: a number that no connection has.
+const NO_SESSION: u32 = u32::MAX;
 
 /// Verdict on a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,18 +52,63 @@ pub(crate) enum Verdict {
     Refused(Refusal),
 }
 
+/// The work of a command over NVMe or NBD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deed {
+    /// Reads blocks.
+    Read,
+    /// Changes blocks.
+    Write,
+    /// Makes blocks durable, which write protection allows.
+    Flush,
+}
+
+/// A change of whether the medium is there, or may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// The session prevents its removal.
+    Prevent,
+    /// The session does so no longer.
+    Allow,
+    /// Hosts find none from now on.
+    Eject,
+    /// It is there again.
+    Load,
+}
+
 /// Why a host of another protocol may not do something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// A reservation over iSCSI is in force.
+    /// A reservation of another host is in force.
     Reserved,
     /// Software write protection is on.
     Protected,
+    /// The medium is ejected.
+    Ejected,
     /// The server offers the volume no longer.
     Gone,
 }
 
 impl UnitState {
+    /// A unit with the state of a record, which a keeper saves from now on.
+    pub(super) fn kept(
+        keeper: Arc<dyn Keeper>,
+        record: Option<&str>,
+    ) -> Result<UnitState, RecordError> {
+        let reservations = record.map(Reservations::of_record).transpose()?;
+        let state = UnitState::default();
+        state.change(|inner| {
+            inner.reservations = reservations.unwrap_or_default();
+            inner.keeper = Some(keeper);
+        });
+        Ok(state)
+    }
+
+    /// Whether registrations and reservation may outlive the server.
+    pub(crate) fn may_persist(&self) -> bool {
+        self.lock().keeper.is_some()
+    }
+
     /// Zero if nothing binds anybody.
     #[inline(always)]
     pub(crate) fn word(&self) -> u64 {
@@ -65,11 +123,14 @@ impl UnitState {
             return Verdict::Refused(Refusal::Check(Sense::LOGICAL_UNIT_NOT_SUPPORTED));
         }
         let access = inner.reservations.access(nexus, session);
-        if access == Access::All && !inner.protected {
+        if access == Access::All && !inner.protected && !inner.ejected {
             return Verdict::Free(self.word());
         }
         if !access.allows(class_of(cdb)) {
             return Verdict::Refused(Refusal::Conflict);
+        }
+        if inner.ejected && needs_medium(cdb) {
+            return Verdict::Refused(Refusal::Check(Sense::MEDIUM_NOT_PRESENT));
         }
         //= SPC-4 §Control mode page: with SWP the unit refuses all commands that change the medium.
         if inner.protected && writes(cdb) {
@@ -78,19 +139,31 @@ impl UnitState {
         Verdict::Allowed
     }
 
-    /// Bond of a host of another protocol, which cannot register, and so holds nothing.
+    /// Judges a command of a host over NVMe. The result is the word, if the host may do everything
+    /// until the word changes, and zero if only this is allowed.
     #[cold]
-    pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
+    pub(crate) fn judge_host(&self, host: &Nexus, deed: Deed) -> Result<u64, Bound> {
         let inner = self.lock();
         if inner.gone {
-            return Some(Bound::Gone);
+            return Err(Bound::Gone);
         }
-        let nobody = Nexus { name: String::new(), isid: [0; 6] };
-        let class = if changes { Class::Change } else { Class::Look };
-        if !inner.reservations.access(&nobody, u32::MAX).allows(class) {
-            return Some(Bound::Reserved);
+        let access = inner.reservations.access(host, NO_SESSION);
+        //= NVMe base §8.19.1: Flush is in the group of writes.
+        let class = if deed == Deed::Read { Class::Look } else { Class::Change };
+        match access {
+            access if !access.allows(class) => Err(Bound::Reserved),
+            _ if inner.ejected => Err(Bound::Ejected),
+            _ if inner.protected && deed == Deed::Write => Err(Bound::Protected),
+            Access::All if !inner.protected => Ok(self.word()),
+            _ => Ok(0),
         }
-        (changes && inner.protected).then_some(Bound::Protected)
+    }
+
+    /// Bond of a client over NBD, which cannot register, and so holds nothing.
+    #[cold]
+    pub(crate) fn outsider(&self, changes: bool) -> Option<Bound> {
+        let deed = if changes { Deed::Write } else { Deed::Read };
+        self.judge_host(&Nexus::Host([0; 16]), deed).err()
     }
 
     /// Reads the reservations.
@@ -98,9 +171,39 @@ impl UnitState {
         read(&self.lock().reservations)
     }
 
-    /// PERSISTENT RESERVE OUT.
+    /// PERSISTENT RESERVE OUT, or what NVMe has in its place.
     pub(crate) fn reserve(&self, nexus: &Nexus, out: &ReserveOut) -> Result<Effects, Refusal> {
-        self.change(|inner| inner.reservations.change(nexus, out))
+        self.change_and_save(|inner| inner.reservations.change(nexus, out))
+    }
+
+    /// Sets whether registrations and reservation outlive the server, which has a keeper.
+    pub(crate) fn set_persist(&self, persists: bool) -> Result<(), Refusal> {
+        self.change_and_save(|inner| {
+            inner.reservations.set_persist(persists);
+            Ok(())
+        })
+    }
+
+    /// Changes the reservations. If they persist, the change is saved, or else undone.
+    fn change_and_save<T>(
+        &self,
+        change: impl FnOnce(&mut Inner) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        self.change(|inner| {
+            let Some(keeper) = inner.keeper.clone() else {
+                let result = change(inner);
+                inner.reservations.set_persist(false);
+                return result;
+            };
+            let before = inner.reservations.clone();
+            let result = change(inner)?;
+            let (old, new) = (before.record(), inner.reservations.record());
+            if old != new && keeper.save(&new).is_err() {
+                inner.reservations = before;
+                return Err(Refusal::Check(Sense::INTERNAL_TARGET_FAILURE));
+            }
+            Ok(result)
+        })
     }
 
     /// RESERVE (6), or RELEASE (6).
@@ -111,11 +214,47 @@ impl UnitState {
         })
     }
 
-    /// A session has ended, or with `None` the unit was reset: its SPC-2 reservation ends.
-    pub(crate) fn forget_legacy(&self, session: Option<u32>) {
+    /// A session has ended, or with `None` the unit was reset: its SPC-2 reservation ends, and it
+    /// prevents no removal of the medium.
+    //= SPC-4 §PREVENT ALLOW MEDIUM REMOVAL command: it ends with the nexus, and with a reset.
+    pub(crate) fn forget_session(&self, session: Option<u32>) {
         if self.word() != 0 {
-            self.change(|inner| inner.reservations.forget_legacy(session));
+            self.change(|inner| {
+                inner.reservations.forget_legacy(session);
+                inner.preventing.retain(|one| session.is_some_and(|gone| gone != *one));
+            });
         }
+    }
+
+    /// Makes the medium removable.
+    pub(super) fn make_removable(&self) {
+        self.change(|inner| inner.removable = true);
+    }
+
+    /// Whether the medium can be removed.
+    pub(crate) fn is_removable(&self) -> bool {
+        self.lock().removable
+    }
+
+    /// Changes whether the medium is there. Returns whether it was loaded just now.
+    //= SBC-4 §START STOP UNIT command: with LOEJ it is MEDIUM REMOVAL PREVENTED while that is so.
+    pub(crate) fn change_medium(&self, session: u32, change: Medium) -> Result<bool, Refusal> {
+        self.change(|inner| {
+            match change {
+                Medium::Prevent => {
+                    inner.preventing.insert(session);
+                }
+                Medium::Allow => {
+                    inner.preventing.remove(&session);
+                }
+                Medium::Eject | Medium::Load if !inner.preventing.is_empty() => {
+                    return Err(Refusal::Check(Sense::MEDIUM_REMOVAL_PREVENTED));
+                }
+                Medium::Eject => inner.ejected = true,
+                Medium::Load => return Ok(std::mem::replace(&mut inner.ejected, false)),
+            }
+            Ok(false)
+        })
     }
 
     /// Whether software write protection is on.
@@ -143,7 +282,8 @@ impl UnitState {
         let mut inner = self.lock();
         let result = change(&mut inner);
         inner.changes += 1;
-        let binds = !inner.reservations.are_none() || inner.protected || inner.gone;
+        let removal = inner.ejected || !inner.preventing.is_empty();
+        let binds = !inner.reservations.are_none() || inner.protected || inner.gone || removal;
         self.word.store(if binds { inner.changes } else { 0 }, Ordering::Release);
         result
     }
@@ -156,11 +296,13 @@ impl UnitState {
 
 #[cfg(test)]
 mod test {
-    use super::super::reservation::{Action, Kind};
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::reservation::{Action, Kind, NotSaved};
     use super::*;
 
     fn nexus(number: u8) -> Nexus {
-        Nexus { name: format!("iqn.2026-01.test:{number}"), isid: [number; 6] }
+        Nexus::Port { name: format!("iqn.2026-01.test:{number}"), isid: [number; 6] }
     }
 
     #[test]
@@ -171,6 +313,7 @@ mod test {
             kind: Some(Kind::WriteExclusive),
             key: 7,
             service_key,
+            persist: None,
         };
         let register = out(Action::Register { ignore: true }, 7);
         state.reserve(&nexus(1), &register).unwrap();
@@ -204,7 +347,10 @@ mod test {
             (Kind::ExclusiveAccessAllRegistrants, false),
         ] {
             let state = UnitState::default();
-            let out = |action| ReserveOut { action, kind: Some(kind), key: 7, service_key: 7 };
+            let out = |action| {
+                let (key, service_key, persist) = (7, 7, None);
+                ReserveOut { action, kind: Some(kind), key, service_key, persist }
+            };
             state.reserve(&nexus(1), &out(Action::Register { ignore: true })).unwrap();
             assert_eq!(state.outsider(true), None);
             state.reserve(&nexus(1), &out(Action::Reserve)).unwrap();
@@ -214,9 +360,95 @@ mod test {
         let state = UnitState::default();
         state.legacy(5, true).unwrap();
         assert_eq!([true, false].map(|it| state.outsider(it)), [Some(Bound::Reserved); 2]);
-        state.forget_legacy(None);
+        state.forget_session(None);
         state.protect(true);
         assert_eq!((state.outsider(true), state.outsider(false)), (Some(Bound::Protected), None));
+    }
+
+    /// A keeper in memory, which fails while told to.
+    #[derive(Debug, Default)]
+    struct Shelf {
+        record: Mutex<Option<String>>,
+        saves: AtomicU64,
+        fails: AtomicBool,
+    }
+
+    impl Keeper for Shelf {
+        fn save(&self, record: &str) -> Result<(), NotSaved> {
+            if self.fails.load(Ordering::Relaxed) {
+                return Err(NotSaved);
+            }
+            self.saves.fetch_add(1, Ordering::Relaxed);
+            *self.record.lock().unwrap() = Some(record.to_owned());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn reservations_outlive_the_server_if_a_host_says_so() {
+        let shelf = Arc::new(Shelf::default());
+        let start = || {
+            let record = shelf.record.lock().unwrap().clone();
+            UnitState::kept(Arc::clone(&shelf) as Arc<dyn Keeper>, record.as_deref()).unwrap()
+        };
+        let out = |action, persist| {
+            let (kind, key, service_key) = (Some(Kind::WriteExclusive), 7, 7);
+            ReserveOut { action, kind, key, service_key, persist }
+        };
+        let register = |persist| out(Action::Register { ignore: true }, persist);
+        let saves = || shelf.saves.load(Ordering::Relaxed);
+        let state = start();
+        state.reserve(&nexus(1), &register(Some(false))).unwrap();
+        state.reserve(&nexus(1), &out(Action::Reserve, None)).unwrap();
+        assert_eq!((saves(), start().word()), (0, 0), "nobody has asked for it");
+        state.reserve(&nexus(1), &register(Some(true))).unwrap();
+        assert_eq!(saves(), 1);
+        let again = start();
+        let conflict = Verdict::Refused(Refusal::Conflict);
+        assert_eq!(again.judge(&nexus(2), 2, &[0x2a; 16]), conflict);
+        assert!(matches!(again.judge(&nexus(1), 1, &[0x2a; 16]), Verdict::Free(_)));
+        again.reserve(&nexus(2), &register(None)).unwrap();
+        assert_eq!((saves(), again.read(|it| it.list().count())), (2, 2));
+        // Without a place to save it, a change does not happen.
+        shelf.fails.store(true, Ordering::Relaxed);
+        let failure = Err(Refusal::Check(Sense::INTERNAL_TARGET_FAILURE));
+        assert_eq!(again.reserve(&nexus(1), &out(Action::Clear, None)), failure);
+        assert_eq!(again.read(|it| it.list().count()), 2);
+        shelf.fails.store(false, Ordering::Relaxed);
+        again.set_persist(false).unwrap();
+        assert_eq!(start().read(|it| it.list().count()), 0);
+        again.reserve(&nexus(1), &out(Action::Clear, None)).unwrap();
+        assert_eq!(saves(), 3, "what does not persist is not saved");
+        let damaged = UnitState::kept(Arc::clone(&shelf) as Arc<dyn Keeper>, Some("?"));
+        assert_eq!(damaged.unwrap_err().line, 1);
+    }
+
+    #[test]
+    fn a_medium_is_ejected_unless_a_session_prevents_it() {
+        let state = UnitState::default();
+        state.make_removable();
+        assert!(state.is_removable() && state.word() == 0);
+        let prevented = Err(Refusal::Check(Sense::MEDIUM_REMOVAL_PREVENTED));
+        for session in [1, 2] {
+            assert_eq!(state.change_medium(session, Medium::Prevent), Ok(false));
+        }
+        assert_eq!(state.change_medium(1, Medium::Allow), Ok(false));
+        assert_eq!(state.change_medium(1, Medium::Eject), prevented, "the other one prevents it");
+        state.forget_session(Some(2));
+        assert_eq!((state.word(), state.change_medium(1, Medium::Eject)), (0, Ok(false)));
+        let judge = |code: u8| state.judge(&nexus(1), 1, &[code; 16]);
+        let absent = Verdict::Refused(Refusal::Check(Sense::MEDIUM_NOT_PRESENT));
+        assert_eq!([0x00, 0x25, 0x28, 0x2a, 0x35, 0x9e].map(judge), [absent; 6]);
+        assert_eq!([0x03, 0x12, 0x1a, 0x1b, 0x1e, 0x5e].map(judge), [Verdict::Allowed; 6]);
+        assert_eq!(state.outsider(false), Some(Bound::Ejected));
+        state.change_medium(2, Medium::Prevent).unwrap();
+        assert_eq!(state.change_medium(3, Medium::Load), prevented);
+        state.change_medium(2, Medium::Allow).unwrap();
+        assert_eq!(state.change_medium(3, Medium::Load), Ok(true));
+        assert_eq!((state.change_medium(3, Medium::Load), state.word()), (Ok(false), 0));
+        state.change_medium(1, Medium::Prevent).unwrap();
+        state.forget_session(None);
+        assert_eq!(state.change_medium(3, Medium::Eject), Ok(false), "a reset allows it");
     }
 
     #[test]
@@ -230,9 +462,9 @@ mod test {
         let refused = Verdict::Refused(Refusal::Conflict);
         assert_eq!([0x00, 0x1a, 0x28, 0x5e].map(|code| judge(6, code)), [refused; 4]);
         assert_eq!([0x03, 0x12, 0xa0].map(|code| judge(6, code)), [Verdict::Allowed; 3]);
-        state.forget_legacy(Some(6));
+        state.forget_session(Some(6));
         assert_ne!(state.word(), 0);
-        state.forget_legacy(Some(5));
+        state.forget_session(Some(5));
         assert_eq!(state.word(), 0);
     }
 }

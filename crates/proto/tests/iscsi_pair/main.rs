@@ -1,6 +1,7 @@
 //! iSCSI with both ends joined in memory, and each end against a scripted peer.
 
 mod allocation;
+mod bonds;
 mod bugs;
 mod chap;
 mod check;

@@ -1,15 +1,11 @@
 //! Reservations, task sets and attentions among several initiators of one server.
 
-use std::sync::Arc;
-
-use block::{Geometry, Memory, Nanos, Pool};
 use proto::iscsi::TargetConfig;
 use proto::iscsi::pdu::{LoginResponse, TaskRequest, TaskResponse, opcode, opcode_of};
-use proto::nbd::{NbdExport, NbdExports, NbdTarget, NbdTargetConfig};
-use proto::scsi::{Sense, UnitShared, cdb, encode_lun};
-use proto::{Endpoint, Notice, Outbox, Target, UnitId};
+use proto::scsi::{Sense, cdb, encode_lun};
+use proto::{Notice, Target};
 
-use crate::harness::{Setup, drain};
+use crate::harness::Setup;
 use crate::raw::{End, NOTHING, Raw, Way};
 
 const CONFLICT: u8 = 0x18;
@@ -350,67 +346,5 @@ fn software_write_protection_binds_all_sessions_and_is_told() {
         cdb[4] = 24;
         let end = server.run(1, cdb, Way::Write, 24, &caching);
         assert_eq!(end.sense.map(|sense| sense.asc), Some(0x26));
-    }
-}
-
-/// A client of the same volume over NBD, past its choice of the export.
-struct NbdClient {
-    end: NbdTarget,
-    out: Outbox,
-}
-
-impl NbdClient {
-    fn new(bonds: &UnitShared) -> NbdClient {
-        let export = NbdExport {
-            name: "disk".to_owned(),
-            alias: String::new(),
-            description: String::new(),
-            id: UnitId(0),
-            geometry: Geometry::new(8 << 20, 512),
-            memory: Some(Memory::new(8 << 20).unwrap()),
-            instance: None,
-            extents: None,
-            shared: bonds.clone(),
-        };
-        let exports = Arc::new(NbdExports::new(vec![export]).unwrap());
-        let mut end = NbdTarget::new(exports, NbdTargetConfig::default(), Nanos(0));
-        let mut out = Outbox::new(Pool::new(64, 16));
-        end.begin(&mut out);
-        // Flags, and EXPORT_NAME.
-        let hello = [&[0, 0, 0, 3][..], b"IHAVEOPT", &[0, 0, 0, 1, 0, 0, 0, 4], b"disk"].concat();
-        end.receive(Nanos(0), &hello, &mut out).unwrap();
-        drain(&mut out);
-        NbdClient { end, out }
-    }
-
-    /// Error of a command for the first block.
-    fn ask(&mut self, kind: u8) -> u32 {
-        let mut request = vec![0x25, 0x60, 0x95, 0x13, 0, 0, 0, kind];
-        request.extend([0; 16]);
-        request.extend(512_u32.to_be_bytes());
-        if kind == 1 {
-            request.extend([7; 512]);
-        }
-        self.end.receive(Nanos(0), &request, &mut self.out).unwrap();
-        let reply = drain(&mut self.out);
-        u32::from_be_bytes(*reply[4..].first_chunk().unwrap())
-    }
-}
-
-#[test]
-fn clients_of_another_protocol_are_bound_by_reservations() {
-    let bonds = UnitShared::default();
-    let setup = Setup { bonds: Some(bonds.clone()), ..Setup::default() }.together();
-    let raws = vec![Raw::one_of(&setup, 1)];
-    let (mut server, mut nbd) = (Server { setup, raws }, NbdClient::new(&bonds));
-    const EPERM: u32 = 1;
-    let (register, reserve, release) = (0, 1, 2);
-    server.out(0, register, 0, 0, 7);
-    assert_eq!([nbd.ask(0), nbd.ask(1)], [0, 0]);
-    for (kind, read) in [(1, 0), (3, EPERM)] {
-        server.out(0, reserve, kind, 7, 0);
-        assert_eq!([nbd.ask(0), nbd.ask(1)], [read, EPERM], "type {kind}");
-        server.out(0, release, kind, 7, 0);
-        assert_eq!([nbd.ask(0), nbd.ask(1)], [0, 0]);
     }
 }

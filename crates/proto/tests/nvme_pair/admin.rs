@@ -67,8 +67,10 @@ fn a_controller_tells_what_it_is() {
     assert_eq!(page[258..264], [3, 3, 3, 6, 0, 0], "ACL, AERL, FRMW, LPA, ELPE, NPSS");
     assert_eq!(u16_at(&page, 320), 10, "KAS");
     assert_eq!((page[512], page[513], u16_at(&page, 514)), (0x66, 0x44, 1024), "MAXCMD");
-    assert_eq!((u32_at(&page, 516), u16_at(&page, 520)), (4, 0x0d), "NN, ONCS");
+    assert_eq!((u32_at(&page, 516), u16_at(&page, 520)), (4, 0x1ad), "NN, ONCS");
     assert_eq!((page[524], page[525]), (0, 5), "FNA, VWC");
+    let words = [522, 526, 528, 532, 534].map(|at| u16_at(&page, at));
+    assert_eq!(words, [1, 0, 0, 0, 1], "FUSES, AWUN, AWUPF, ACWU, OCFS");
     assert_eq!(u32_at(&page, 536), 0x0030_0001, "SGLS");
     assert_eq!(page[768..768 + NQN.len() + 1], [NQN.as_bytes(), &[0]].concat());
     assert_eq!((u32_at(&page, 1792), u32_at(&page, 1796)), (4 + 1024, 1), "IOCCSZ, IORCSZ");
@@ -101,8 +103,12 @@ fn a_namespace_tells_what_it_is() {
         assert_eq!(page.len(), 4096);
         assert_eq!([0, 8, 16].map(|at| u64_at(&page, at)), [blocks; 3], "NSZE, NCAP, NUSE");
         assert_eq!(page[24..30], [0; 6], "NSFEAT, NLBAF, FLBAS, MC, DPC, DPS");
-        assert_eq!((page[30], page[33]), (0, 9), "NMIC, DLFEAT");
+        assert_eq!((page[30], page[31], page[33]), (0, 0xfe, 9), "NMIC, RESCAP, DLFEAT");
         assert_eq!(u64_at(&page, 48), 4 << 20, "NVMCAP");
+        let block = 1 << exponent;
+        let copy = (u16_at(&page, 74), u32_at(&page, 76), page[80]);
+        let most = (64 << 20) / block;
+        assert_eq!(copy, (most.min(65535) as u16, most, 255), "MSSRL, MCL, MSRC");
         assert_eq!(page[99], protected, "NSATTR");
         assert!(page[104..128].iter().any(|byte| *byte != 0), "NGUID, EUI64");
         assert_eq!(page[128..132], [0, 0, exponent, 0], "LBAF0");
@@ -110,6 +116,7 @@ fn a_namespace_tells_what_it_is() {
         assert_eq!(same, [0; 4096]);
         let independent = raw.ask_data(identify(8, id));
         assert_eq!((independent[1], independent[8], independent[14]), (0, protected, 1));
+        assert_eq!(independent[2], 0xfe, "RESCAP");
     }
     for cns in [0, 5, 8] {
         // Not in use, but might be.
@@ -171,7 +178,8 @@ fn namespaces_have_names_that_agree() {
 #[test]
 fn other_command_sets_and_structures_are_refused() {
     let mut raw = Raw::admin(server());
-    assert_eq!(raw.ask_data(identify(6, 0)), [0; 4096]);
+    let limits = raw.ask_data(identify(6, 0));
+    assert_eq!((limits[0], &limits[1..]), (8, &[0; 4095][..]), "VSL");
     for cns in [5, 6, 7] {
         let zoned = identify(cns, 1).word(11, 2 << 24);
         assert_eq!(raw.ask(zoned, &[]).status(), Status::INVALID_FIELD);
@@ -196,7 +204,10 @@ fn logs_are_told_in_parts() {
     let effects = raw.ask_data(log(5, 0, 4096));
     assert_eq!(u32_at(&effects, 0x18 * 4), 1, "Keep Alive");
     assert_eq!([0, 1, 2, 5, 8, 9].map(|op| u32_at(&effects, 1024 + op * 4)), [1, 3, 1, 1, 3, 3]);
-    assert_eq!(effects.iter().filter(|byte| **byte != 0).count(), 14);
+    let reservations = [0x0d, 0x0e, 0x11, 0x15].map(|op| u32_at(&effects, 1024 + op * 4));
+    assert_eq!(reservations, [1; 4]);
+    assert_eq!([0x0c, 0x19].map(|op| u32_at(&effects, 1024 + op * 4)), [1, 3], "Verify, Copy");
+    assert_eq!(effects.iter().filter(|byte| **byte != 0).count(), 20);
     let mut parts = Vec::new();
     for at in (0..4096).step_by(1000) {
         parts.extend(raw.ask_data(log(5, at, 1000)));
@@ -256,7 +267,7 @@ fn features_are_kept_until_a_reset() {
         let completion = raw.ask(get_feature(id), &[]).completion();
         assert_eq!((completion.status, completion.result), (Status::SUCCESS, value.into()));
     }
-    for (id, value) in [(2, 1), (5, 0x1_0000), (0x0a, 2), (0x10, 0), (0x16, 0), (0x82, 0)] {
+    for (id, value) in [(2, 1), (5, 0x1_0000), (0x0a, 2), (0x10, 0), (0x16, 0), (0x84, 0)] {
         assert_eq!(raw.ask(set_feature(id, value), &[]).status(), Status::INVALID_FIELD, "{id}");
     }
     let save = set_feature(1 | 1 << 31, 1);

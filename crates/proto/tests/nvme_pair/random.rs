@@ -145,7 +145,7 @@ fn conversation(start: Start) -> Vec<u8> {
 /// A command of chance: its opcode is one that we have, and if `small` its fields are, too.
 fn any_command(start: Start, which: usize, noise: [u64; 8], shape: usize, small: bool) -> Vec<u8> {
     let fabrics = [fabrics::PROPERTY_SET, fabrics::CONNECT, fabrics::PROPERTY_GET, 8, 5];
-    let io = [0, 1, 2, 5, 8, 9, admin::FABRICS, 0xff];
+    let io = [0, 1, 2, 5, 8, 9, 12, 13, 14, 17, 21, 25, admin::FABRICS, 0xff];
     let all = [2, 6, 8, 9, 10, 12, 0x18, admin::FABRICS, 0x80];
     let opcode = match start {
         Start::Io | Start::IoDigests => io[which % io.len()],

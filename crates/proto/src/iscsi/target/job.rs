@@ -161,6 +161,7 @@ impl IscsiTarget {
             Ok(Plan::Good) if command.write && counts_to_zero(&command) => {
                 self.refuse(header, place, Sense::cdb_field(13), out);
             }
+            Ok(Plan::Medium(change)) => self.change_medium(header, place, change, out),
             Ok(Plan::ReserveUnit { reserve }) => self.reserve_unit(header, place, reserve, out),
             // No data moves: GOOD, and data-in of a command with the write flag.
             Ok(
@@ -331,7 +332,7 @@ impl IscsiTarget {
         }
     }
 
-    fn start_job(
+    pub(super) fn start_job(
         &mut self,
         header: &Header,
         place: UnitRef,

@@ -482,7 +482,7 @@ impl IscsiTarget {
             (self.isid, self.connection) = (common.isid, common.connection);
         }
         let name = self.initiator_name.to_ascii_lowercase();
-        self.nexus = Nexus { name, isid: self.isid };
+        self.nexus = Nexus::Port { name, isid: self.isid };
     }
 
     pub(super) fn send_login_response(

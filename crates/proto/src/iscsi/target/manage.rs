@@ -132,7 +132,7 @@ impl IscsiTarget {
         self.tell(Notice::UnitReset(unit));
         for lun in self.luns_of(unit) {
             let field = encode_lun(lun);
-            self.unit(field).into_iter().for_each(|unit| unit.state.forget_legacy(None));
+            self.unit(field).into_iter().for_each(|unit| unit.state.forget_session(None));
             self.attentions.establish(field, Sense::LUN_RESET);
         }
     }

@@ -218,7 +218,7 @@ impl IscsiTarget {
             target: Arc::default(),
             initiator_name: String::new(),
             isid: [0; 6],
-            nexus: Nexus { name: String::new(), isid: [0; 6] },
+            nexus: Nexus::Port { name: String::new(), isid: [0; 6] },
             free: (UnitId(0), 0),
             fences: Vec::new(),
             connection: 0,

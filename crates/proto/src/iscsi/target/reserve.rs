@@ -3,8 +3,10 @@
 //! The state is the unit's, for all sessions of all cores. A session that may do everything reads
 //! one word for each command, and asks again only when that word has changed.
 
-use crate::scsi::{Effects, Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
-use crate::{Fencing, Notice, Outbox, TasksEnd, UnitId};
+use block::Op;
+
+use crate::scsi::{Medium, Nexus, Refusal, ReserveOut, Sense, Verdict, decode_lun, encode_lun};
+use crate::{Notice, Outbox, TasksEnd, UnitId};
 
 use super::super::pdu::{Command, Header};
 use super::IscsiTarget;
@@ -49,10 +51,40 @@ impl IscsiTarget {
         }
     }
 
+    /// START STOP UNIT with LOEJ, or PREVENT ALLOW MEDIUM REMOVAL, of a removable medium.
+    //= SBC-4 §START STOP UNIT command: what is in the cache is written before the medium is gone.
+    pub(super) fn change_medium(
+        &mut self,
+        header: &Header,
+        place: UnitRef,
+        change: Medium,
+        out: &mut Outbox,
+    ) {
+        let lun = Command::parse(header).lun;
+        let session = self.connection_id;
+        let result =
+            self.unit(lun).map(|unit| (unit.id, unit.state.change_medium(session, change)));
+        match result {
+            Some((_, Err(Refusal::Check(sense)))) => self.refuse(header, place, sense, out),
+            Some((_, Err(Refusal::Conflict))) => self.conflict(header, place, out),
+            Some((_, Ok(_))) if change == Medium::Eject => {
+                self.start_job(header, place, Op::Flush, vec![(0, 0)], vec![], out);
+            }
+            Some((unit, Ok(loaded))) => {
+                if loaded {
+                    //= SPC-4 §Unit attention: all other initiators hear of another medium.
+                    self.tell(Notice::UnitChanged(unit, Sense::MEDIUM_MAY_HAVE_CHANGED));
+                }
+                self.finish_after_data(header, place, None, out);
+            }
+            None => self.finish_after_data(header, place, None, out),
+        }
+    }
+
     /// The session ends, and with it its SPC-2 reservations.
     pub(super) fn forget_reserved_units(&self) {
         let units = self.target.units.iter().flatten();
-        units.for_each(|unit| unit.state.forget_legacy(Some(self.connection_id)));
+        units.for_each(|unit| unit.state.forget_session(Some(self.connection_id)));
     }
 
     /// PERSISTENT RESERVE OUT, whose parameter list is complete.
@@ -70,34 +102,14 @@ impl IscsiTarget {
                 task.spoil(NO_MEMORY);
             }
             Ok(effects) => {
-                let fence = self.spread_effects(id, effects);
+                let (notices, fence) = Notice::of_effects(id, effects);
+                self.notices.extend(notices);
                 if let Some(job) = &mut self.tasks[slot].job {
                     job.fence = fence;
                 }
             }
         }
         self.continue_work(slot, out);
-    }
-
-    /// Tells other sessions. The fence opens when the commands of those who were preempted have
-    /// ended.
-    fn spread_effects(&mut self, unit: UnitId, effects: Effects) -> Option<Fencing> {
-        let Effects { attentions, aborted } = effects;
-        if !attentions.is_empty() {
-            self.notices.push(Notice::UnitNews(unit, attentions));
-        }
-        if aborted.is_empty() {
-            return None;
-        }
-        let fence = Fencing::default();
-        let end = TasksEnd {
-            units: vec![unit],
-            of: Some(aborted),
-            told: Some(Sense::COMMANDS_CLEARED),
-            fence: fence.clone(),
-        };
-        self.notices.push(Notice::TasksEnd(end));
-        Some(fence)
     }
 
     /// Another session has changed something about a unit that these are to hear of.

@@ -27,6 +27,12 @@ pub mod io {
     pub const COMPARE: u8 = 0x05;
     pub const WRITE_ZEROES: u8 = 0x08;
     pub const DATASET_MANAGEMENT: u8 = 0x09;
+    pub const VERIFY: u8 = 0x0c;
+    pub const RESERVATION_REGISTER: u8 = 0x0d;
+    pub const RESERVATION_REPORT: u8 = 0x0e;
+    pub const RESERVATION_ACQUIRE: u8 = 0x11;
+    pub const RESERVATION_RELEASE: u8 = 0x15;
+    pub const COPY: u8 = 0x19;
 }
 
 /// Types of fabrics commands (FCTYPE).
@@ -81,6 +87,19 @@ impl<'a> Command<'a> {
     #[inline(always)]
     pub fn is_plain(self) -> bool {
         matches!(self.0[1] & 0xc3, 0x40 | 0x80)
+    }
+
+    /// FUSE: 1 for the first command of a fused operation, 2 for the second.
+    //= NVMe base §3.3.3.1: FUSE is bits 9:8 of Dword 0.
+    pub fn fuse(self) -> u8 {
+        self.0[1] & 3
+    }
+
+    /// The entry without FUSE.
+    pub fn unfused(self) -> Entry {
+        let mut entry = *self.0;
+        entry[1] &= !3;
+        entry
     }
 
     /// Command identifier.

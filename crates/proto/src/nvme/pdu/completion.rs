@@ -57,15 +57,21 @@ impl Status {
     /// nothing left to do.
     pub const FLUSH_FAILED: Status = Status::lasting(0, 0x06);
     pub const ABORT_REQUESTED: Status = Status::passing(0, 0x07);
+    pub const FAILED_FUSED: Status = Status::lasting(0, 0x09);
+    pub const MISSING_FUSED: Status = Status::lasting(0, 0x0a);
     pub const INVALID_NAMESPACE: Status = Status::lasting(0, 0x0b);
     pub const SEQUENCE_ERROR: Status = Status::lasting(0, 0x0c);
     pub const SGL_LENGTH_INVALID: Status = Status::lasting(0, 0x0f);
     pub const SGL_TYPE_INVALID: Status = Status::lasting(0, 0x11);
+    pub const ATOMIC_WRITE_UNIT_EXCEEDED: Status = Status::lasting(0, 0x14);
     pub const SGL_OFFSET_INVALID: Status = Status::lasting(0, 0x16);
+    pub const HOST_IDENTIFIER_FORMAT: Status = Status::lasting(0, 0x18);
+    pub const PREEMPTED_AND_ABORTED: Status = Status::lasting(0, 0x1b);
     pub const WRITE_PROTECTED: Status = Status::lasting(0, 0x20);
     pub const COMMAND_INTERRUPTED: Status = Status::passing(0, 0x21);
     pub const TRANSIENT_TRANSPORT_ERROR: Status = Status::passing(0, 0x22);
     pub const LBA_OUT_OF_RANGE: Status = Status::lasting(0, 0x80);
+    pub const NAMESPACE_NOT_READY: Status = Status::passing(0, 0x82);
     pub const RESERVATION_CONFLICT: Status = Status::lasting(0, 0x83);
     pub const CAPACITY_EXCEEDED: Status = Status::lasting(0, 0x81);
     //= NVMe base §3.3.3.2.1.2: Command Specific Status.
@@ -77,6 +83,7 @@ impl Status {
     pub const FEATURE_NOT_CHANGEABLE: Status = Status::lasting(1, 0x0e);
     pub const FEATURE_NOT_NAMESPACE_SPECIFIC: Status = Status::lasting(1, 0x0f);
     pub const ATTEMPTED_WRITE_TO_READ_ONLY: Status = Status::lasting(1, 0x82);
+    pub const COMMAND_SIZE_LIMIT_EXCEEDED: Status = Status::lasting(1, 0x83);
     //= NVMe-oF §Connect command: status codes.
     pub const CONNECT_INCOMPATIBLE_FORMAT: Status = Status::lasting(1, 0x80);
     pub const CONNECT_CONTROLLER_BUSY: Status = Status::passing(1, 0x81);
@@ -143,16 +150,22 @@ impl std::fmt::Display for Status {
             (Status::INTERNAL_ERROR, "internal error"),
             (Status::ABORT_REQUESTED, "command abort requested"),
             (Status::passing(0, 0x08), "command aborted due to SQ deletion"),
+            (Status::FAILED_FUSED, "command aborted due to failed fused command"),
+            (Status::MISSING_FUSED, "command aborted due to missing fused command"),
+            (Status::ATOMIC_WRITE_UNIT_EXCEEDED, "atomic write unit exceeded"),
+            (Status::COMMAND_SIZE_LIMIT_EXCEEDED, "command size limit exceeded"),
             (Status::INVALID_NAMESPACE, "invalid namespace or format"),
             (Status::SEQUENCE_ERROR, "command sequence error"),
             (Status::SGL_LENGTH_INVALID, "data SGL length invalid"),
+            (Status::HOST_IDENTIFIER_FORMAT, "host identifier inconsistent format"),
+            (Status::PREEMPTED_AND_ABORTED, "command aborted due to preempt and abort"),
             (Status::WRITE_PROTECTED, "namespace is write protected"),
             (Status::COMMAND_INTERRUPTED, "command interrupted"),
             (Status::TRANSIENT_TRANSPORT_ERROR, "transient transport error"),
             (Status::LBA_OUT_OF_RANGE, "LBA out of range"),
             (Status::RESERVATION_CONFLICT, "reservation conflict"),
             (Status::CAPACITY_EXCEEDED, "capacity exceeded"),
-            (Status::passing(0, 0x82), "namespace not ready"),
+            (Status::NAMESPACE_NOT_READY, "namespace not ready"),
             (Status::passing(0, 0x83), "reservation conflict"),
             (Status::ATTEMPTED_WRITE_TO_READ_ONLY, "attempted write to read only range"),
             (Status::WRITE_FAULT, "write fault"),

@@ -6,12 +6,12 @@ use crate::Outbox;
 use crate::flow::is_full;
 
 use super::super::pdu::{Command, SglKind, Status, admin, fabrics};
-use super::NvmeTarget;
 use super::event::Events;
 use super::feature::Features;
 use super::job::{NOWHERE, Refused};
 use super::reset::Settling;
 use super::slot::{Job, SlotState};
+use super::{NvmeTarget, Stage};
 
 /// State of an admin queue beyond that of other queues.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(super) struct Admin {
 }
 
 /// Whether the outbox has room for a page.
-fn has_room_for_page(out: &Outbox) -> bool {
+pub(super) fn has_room_for_page(out: &Outbox) -> bool {
     !is_full(out) && out.has_room(4096 + 128)
 }
 
@@ -78,12 +78,17 @@ impl NvmeTarget {
             return self.admin_fabrics(command, out);
         }
         if !has_room_for_page(out) {
-            let slot = self.begin(command, NOWHERE, SlotState::Waiting).ok_or(Refused::Overrun)?;
-            self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
-            self.starve(slot);
-            return Ok(());
+            return self.wait_for_room(command);
         }
         Ok(self.admin_now(command, out)?)
+    }
+
+    /// Keeps a command until the outbox has room for its answer.
+    pub(super) fn wait_for_room(&mut self, command: Command<'_>) -> Result<(), Refused> {
+        let slot = self.begin(command, NOWHERE, SlotState::Waiting).ok_or(Refused::Overrun)?;
+        self.slots[slot].job = Some(Box::new(Job::new(*command.0)));
+        self.starve(slot);
+        Ok(())
     }
 
     /// Retries a command that waited for room in the outbox.
@@ -95,7 +100,11 @@ impl NvmeTarget {
         self.slots.release(slot);
         let Some(job) = job else { return };
         let command = Command(&job.entry);
-        if let Err(status) = self.admin_now(command, out) {
+        let result = match self.stage {
+            Stage::Admin => self.admin_now(command, out),
+            _ => self.report_now(command, out),
+        };
+        if let Err(status) = result {
             self.answer(command.id(), status, out);
         }
     }
@@ -114,7 +123,11 @@ impl NvmeTarget {
                 let page = self.identify(command)?;
                 self.answer_page(command, &page, page.len(), out)
             }
-            admin::GET_LOG_PAGE => self.get_log_page(command, out),
+            admin::GET_LOG_PAGE => {
+                self.get_log_page(command, out)?;
+                self.announce(out);
+                Ok(())
+            }
             admin::GET_FEATURES => self.get_features(command, out),
             admin::SET_FEATURES => {
                 let result = self.set_features(command)?;

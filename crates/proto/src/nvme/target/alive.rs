@@ -67,7 +67,7 @@ impl NvmeTarget {
                 self.held_deadline().into_iter().chain([self.alive.connect_until]).min()
             }
             Stage::Admin => self.admin_deadline().into_iter().chain([self.alive.look_at]).min(),
-            Stage::Io => Some(self.alive.look_at),
+            Stage::Io | Stage::Fused => Some(self.alive.look_at),
         };
         let fed = self.alive.heard.max(self.alive.ticked);
         let starving = self.backlog.retry_at(fed);
@@ -133,7 +133,7 @@ impl NvmeTarget {
                 self.alive.look_at = later(now, LOOK_INTERVAL);
                 Ok(())
             }
-            Stage::Io => {
+            Stage::Io | Stage::Fused => {
                 self.alive.look_at = later(now, LOOK_INTERVAL);
                 self.is_member();
                 Ok(())

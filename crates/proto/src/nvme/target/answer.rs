@@ -177,12 +177,14 @@ impl NvmeTarget {
     pub(super) fn finish(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
         debug_assert!(command.data.buf.is_none(), "a command that ends has no buffer");
+        let mut result = 0;
         if command.job.is_some() {
-            command.job = None;
+            let fails = command.fails();
+            result = command.job.take().filter(|_| fails).map_or(0, |job| job.result());
         }
         let (id, status) = (command.id, command.status);
         self.slots.release(slot);
-        self.answer(id, status, out);
+        self.answer_result(id, status, result, out);
     }
 
     /// A part of a read failed, completed out of order, or is to be dropped.

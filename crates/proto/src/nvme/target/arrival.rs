@@ -113,7 +113,7 @@ impl NvmeTarget {
 
     /// The name of the host's queue, if this is an I/O queue.
     fn peer_name(&self) -> Option<(PeerName, [u8; 6])> {
-        let member = self.member.as_ref().filter(|_| self.stage == Stage::Io)?;
+        let member = self.member.as_ref().filter(|_| self.is_io_queue())?;
         let [high, low] = member.queue().to_be_bytes();
         let host = member.controller().host.nqn.clone();
         Some((PeerName::Nvme(host, self.subsystem.nqn.clone()), [0, 0, 0, 0, high, low]))
@@ -121,7 +121,7 @@ impl NvmeTarget {
 
     /// Remembers the failed flushes that the host knows of, if this is an I/O queue.
     pub(super) fn remember_losses(&self) {
-        let presence = self.presence.as_ref().filter(|_| self.stage == Stage::Io);
+        let presence = self.presence.as_ref().filter(|_| self.is_io_queue());
         presence.into_iter().for_each(|presence| presence.remember(&self.losses, [0; 4]));
     }
 
@@ -139,6 +139,7 @@ impl NvmeTarget {
         let commands = self.slots.iter().filter_map(|(slot, command)| {
             let flushes = match command.state {
                 SlotState::Writing | SlotState::Working => false,
+                SlotState::Pasting | SlotState::Fused => false,
                 SlotState::Flushing => true,
                 _ => return None,
             };
@@ -147,6 +148,7 @@ impl NvmeTarget {
         });
         self.leftovers = Leftovers::new(commands, &self.backlog.requests);
         self.held = None;
+        self.reserving.wait_no_longer();
         match (&self.member, self.stage) {
             (Some(_), Stage::Admin) => self.end_membership(),
             (Some(member), _) => member.end(),
@@ -158,6 +160,8 @@ impl NvmeTarget {
 
     fn depart_if_done(&mut self) {
         if self.leftovers.have_no_changes() {
+            self.reserving.open_all();
+            self.pairs.clear();
             (self.member, self.presence) = (None, None);
         }
     }

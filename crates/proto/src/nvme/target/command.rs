@@ -3,6 +3,7 @@
 use block::Pool;
 
 use crate::flow::{Transfer, has_room_by_reference, is_full};
+use crate::scsi::Deed;
 use crate::{Ending, Outbox, UnitId};
 
 use super::super::frame::Fatal;
@@ -99,6 +100,9 @@ impl NvmeTarget {
         status: Status,
         out: &mut Outbox,
     ) -> Result<(), Ending> {
+        if command.fuse() != 0 {
+            return self.fused(command, capsule, out);
+        }
         if self.learns(command.namespace()) {
             return self.io_command(command, capsule, out);
         }
@@ -114,7 +118,7 @@ impl NvmeTarget {
         writes: bool,
     ) -> Result<BlockRange, Status> {
         let namespace = self.subsystem.active(command.namespace())?;
-        //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+        //= NVMe-oF §2.3: SGLs are used for all commands. Fused ones are not plain.
         if !command.is_plain() {
             return Err(Status::INVALID_FIELD);
         }
@@ -127,7 +131,8 @@ impl NvmeTarget {
         if writes && geometry.read_only {
             return Err(Status::WRITE_PROTECTED);
         }
-        namespace.check_bound(writes)?;
+        let deed = if writes { Deed::Write } else { Deed::Read };
+        self.check_bound(namespace, deed)?;
         let shift = geometry.block_bytes.trailing_zeros();
         let len = u64::from(count) << shift;
         //= NVMe base §MDTS: a longer transfer is aborted with Invalid Field in Command.

@@ -74,6 +74,7 @@ impl NvmeTarget {
         let result = match self.stage {
             Stage::Fresh => return Err(self.too_early(capsule, out)),
             Stage::Admin => self.admin_command(command, out),
+            Stage::Fused => return self.fused(command, capsule, out),
             Stage::Unconnected | Stage::Io => self.first_command(command, out),
         };
         self.taken_up(result, command, capsule, out)
@@ -208,6 +209,7 @@ impl NvmeTarget {
         }
         self.stage = if queue == 0 { Stage::Admin } else { Stage::Io };
         let id = member.controller().id;
+        self.reserving.belong_to(member.controller().host.id);
         self.member = Some(member);
         self.take_place();
         Ok(id)

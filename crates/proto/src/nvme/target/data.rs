@@ -189,10 +189,17 @@ impl NvmeTarget {
     #[cold]
     pub(super) fn fail_when_drained(&mut self, slot: u16, out: &mut Outbox) {
         let command = &mut self.slots[slot];
+        if command.data.in_flight == 0 {
+            self.open_fences();
+        }
+        let command = &mut self.slots[slot];
         if command.open || command.data.in_flight != 0 {
             return;
         }
         command.data.give_buf(out.pool());
+        if command.state == SlotState::Fused {
+            return self.fused_failed(slot, out);
+        }
         self.finish(slot, out);
     }
 }

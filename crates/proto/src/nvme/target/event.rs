@@ -1,9 +1,10 @@
-//! Asynchronous events: hosts hear of namespaces that come and go, and of new subsystems.
+//! Asynchronous events: hosts hear of namespaces that come and go, of new subsystems, and of
+//! reservations that other hosts have taken from them.
 //!
 //! The server withdraws a namespace before it leaves the subsystem, so that no new command reaches
 //! it. A queue keeps the former subsystem until the namespace's last command has ended.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::{Outbox, UnitId};
@@ -22,6 +23,15 @@ pub(super) const DISCOVERY: u32 = 1 << 31;
 const NAMESPACES_CHANGED: u64 = 0x04_00_02;
 const DISCOVERY_CHANGED: u64 = 0x70_f0_02;
 
+/// The event of a new entry of the Reservation Notification log, which is always enabled: features
+/// mask entries. The bit is of no use to hosts.
+//= NVMe base §Asynchronous Event Request: type 6h, information 00h, log page 80h.
+const RESERVATIONS: u32 = 1 << 30;
+const RESERVATION_LOG: u64 = 0x80_00_06;
+
+/// Entries of the Reservation Notification log. Later ones are counted, but lost.
+const NOTES_MAX: usize = 256;
+
 /// Maximum outstanding Asynchronous Event Requests, less one.
 //= NVMe base §AERL: a 0's based value.
 pub(super) const EVENTS_LIMIT: u8 = 3;
@@ -39,9 +49,26 @@ pub(super) struct Events {
     changed: BTreeSet<u32>,
     /// The discovery log changed since the host last read it.
     log_changed: bool,
+    /// The Reservation Notification log, oldest first, and the number of all entries ever.
+    notes: VecDeque<Note>,
+    noted: u64,
     /// Events that were sent, and whose log pages the host has not read.
     sent: u32,
 }
+
+/// Entry of the Reservation Notification log.
+#[derive(Debug)]
+struct Note {
+    count: u64,
+    kind: u8,
+    namespace: u32,
+}
+
+/// Types of entries.
+//= NVMe base §Reservation Notification log page: byte 8.
+pub(super) const REGISTRATION_PREEMPTED: u8 = 1;
+pub(super) const RESERVATION_RELEASED: u8 = 2;
+pub(super) const RESERVATION_PREEMPTED: u8 = 3;
 
 impl Events {
     /// Keeps a request until there is an event.
@@ -63,11 +90,14 @@ impl Events {
     /// configuration.
     //= NVMe base §Asynchronous Event Request: an event is masked until its log page is read.
     fn next(&mut self, enabled: u32) -> Option<(u16, u64)> {
+        let enabled = enabled | RESERVATIONS;
         let due = |bit: u32, is_new: bool| is_new && enabled & !self.sent & bit != 0;
         let (bit, result) = if due(NAMESPACES, !self.changed.is_empty()) {
             (NAMESPACES, NAMESPACES_CHANGED)
         } else if due(DISCOVERY, self.log_changed) {
             (DISCOVERY, DISCOVERY_CHANGED)
+        } else if due(RESERVATIONS, !self.notes.is_empty()) {
+            (RESERVATIONS, RESERVATION_LOG)
         } else {
             return None;
         };
@@ -88,6 +118,33 @@ impl Events {
         }
         ids.resize(CHANGED_MAX, 0);
         ids.iter().flat_map(|id| id.to_le_bytes()).collect()
+    }
+
+    /// Adds an entry to the Reservation Notification log.
+    pub(super) fn note(&mut self, kind: u8, namespace: u32) {
+        self.noted += 1;
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push_back(Note { count: self.noted, kind, namespace });
+        }
+    }
+
+    /// The oldest entry of the Reservation Notification log; zeroes without one.
+    //= NVMe base §Reservation Notification log page: count, type, number of further pages, NSID.
+    pub(super) fn reservation_log(&self) -> Vec<u8> {
+        let mut log = vec![0; 64];
+        if let Some(note) = self.notes.front() {
+            log[..8].copy_from_slice(&note.count.to_le_bytes());
+            log[8] = note.kind;
+            log[9] = (self.notes.len() - 1).min(255) as u8;
+            log[12..16].copy_from_slice(&note.namespace.to_le_bytes());
+        }
+        log
+    }
+
+    /// The host has read the Reservation Notification log.
+    pub(super) fn reservation_log_was_read(&mut self) {
+        self.notes.pop_front();
+        self.sent &= !RESERVATIONS;
     }
 
     /// The host reads the discovery log.
@@ -189,5 +246,25 @@ mod test {
         events.changed.extend(1..=1025);
         assert_eq!(events.changed_list(false)[..8], [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
         assert_eq!((events.abort(8), events.abort(8)), (Some(8), None));
+    }
+
+    #[test]
+    fn entries_of_the_reservation_log_are_read_one_by_one() {
+        let mut events = Events::default();
+        (7..=9).for_each(|id| events.park(id).unwrap());
+        (1..=300).for_each(|namespace| events.note(RESERVATION_RELEASED, namespace));
+        assert_eq!(events.next(0), Some((9, 0x80_00_06)), "nobody enables it");
+        assert_eq!(events.next(0), None, "masked");
+        for namespace in 1_u32..=256 {
+            let log = events.reservation_log();
+            let left = (256 - namespace).min(255) as u8;
+            assert_eq!(log[..10], [&(u64::from(namespace)).to_le_bytes()[..], &[2, left]].concat());
+            assert_eq!(log[12..16], namespace.to_le_bytes());
+            events.reservation_log_was_read();
+        }
+        assert_eq!((events.reservation_log(), events.next(0)), (vec![0; 64], None));
+        events.note(REGISTRATION_PREEMPTED, 5);
+        assert_eq!(events.reservation_log()[..9], [45, 1, 0, 0, 0, 0, 0, 0, 1], "44 were lost");
+        assert_eq!(events.next(0), Some((8, 0x80_00_06)));
     }
 }

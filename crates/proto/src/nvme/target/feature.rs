@@ -21,6 +21,8 @@ mod id {
     pub(super) const EVENTS: u8 = 0x0b;
     pub(super) const KEEP_ALIVE: u8 = 0x0f;
     pub(super) const HOST_ID: u8 = 0x81;
+    pub(super) const RESERVATION_MASK: u8 = 0x82;
+    pub(super) const RESERVATION_PERSISTENCE: u8 = 0x83;
 }
 
 /// Features that hosts may set and read back without effect, with their bits.
@@ -38,12 +40,14 @@ pub(super) struct Features {
     kept: [u32; KEPT.len()],
     /// Thresholds over and under which the composite temperature would be reported.
     temperature: [u32; 2],
-    recovery: Recovery,
+    recovery: PerNamespace,
+    /// Reservation notifications that the host does not want.
+    pub(super) reservation_mask: PerNamespace,
 }
 
-/// Error Recovery, of which each namespace has its own.
+/// A feature of which each namespace has its own.
 #[derive(Debug, Default)]
-struct Recovery {
+pub(super) struct PerNamespace {
     all: u32,
     of: BTreeMap<u32, u32>,
 }
@@ -51,14 +55,19 @@ struct Recovery {
 /// Bits of Error Recovery.
 const RECOVERY_BITS: u32 = 0xffff;
 
-impl Recovery {
-    fn of(&self, namespace: u32) -> u32 {
+/// Bits of Reservation Notification Mask: the types of entries of the log.
+//= NVMe base §Reservation Notification Mask: bits 1 to 3.
+const MASK_BITS: u32 = 0xe;
+
+impl PerNamespace {
+    /// The value of a namespace.
+    pub(super) fn of(&self, namespace: u32) -> u32 {
         self.of.get(&namespace).copied().unwrap_or(self.all)
     }
 
     fn set(&mut self, namespace: u32, value: u32) {
         if is_of_controller(namespace) {
-            *self = Recovery { all: value, of: BTreeMap::new() };
+            *self = PerNamespace { all: value, of: BTreeMap::new() };
         } else {
             self.of.insert(namespace, value);
         }
@@ -102,7 +111,10 @@ impl NvmeTarget {
             return self.answer_page(command, &host, host.len(), out);
         }
         let value = match which {
-            id::TEMPERATURE | id::ERROR_RECOVERY => self.selected_feature(command)?,
+            id::TEMPERATURE
+            | id::ERROR_RECOVERY
+            | id::RESERVATION_MASK
+            | id::RESERVATION_PERSISTENCE => self.selected_feature(command)?,
             _ => self.feature(which)?,
         };
         self.answer_result(command.id(), Status::SUCCESS, u64::from(value), out);
@@ -115,8 +127,18 @@ impl NvmeTarget {
         if command.word(10) as u8 == id::TEMPERATURE {
             return Ok(features.temperature[threshold_of(command.word(11))?]);
         }
-        self.check_namespace(command.namespace())?;
-        Ok(features.recovery.of(command.namespace()))
+        let namespace = command.namespace();
+        let which = command.word(10) as u8;
+        if which == id::ERROR_RECOVERY {
+            self.check_namespace(namespace)?;
+            return Ok(features.recovery.of(namespace));
+        }
+        self.feature(which)?;
+        let shared = &self.subsystem.active(namespace)?.shared;
+        Ok(match which {
+            id::RESERVATION_MASK => features.reservation_mask.of(namespace),
+            _ => shared.read(|reservations| reservations.persist()).into(),
+        })
     }
 
     /// Checks that a namespace is active, or all are meant.
@@ -134,6 +156,7 @@ impl NvmeTarget {
             id::WRITE_CACHE if self.has_cache() => Ok(1),
             id::QUEUES if !admin.discovery => Ok(queues(self.granted_queues())),
             id::TEMPERATURE | id::ERROR_RECOVERY => Ok(0),
+            id::RESERVATION_MASK | id::RESERVATION_PERSISTENCE if !admin.discovery => Ok(0),
             which => {
                 let at = KEPT.iter().position(|(kept, _)| *kept == which);
                 Ok(admin.features.kept[at.ok_or(Status::INVALID_FIELD)?])
@@ -185,6 +208,13 @@ impl NvmeTarget {
                 admin.features.recovery.set(command.namespace(), value);
                 Ok(0)
             }
+            id::RESERVATION_MASK if value & !MASK_BITS == 0 => {
+                admin.features.reservation_mask.set(command.namespace(), value);
+                Ok(0)
+            }
+            id::RESERVATION_PERSISTENCE if value <= 1 => {
+                self.set_persistence(command.namespace(), value == 1)
+            }
             which => {
                 let at = KEPT.iter().position(|(kept, _)| *kept == which);
                 let at = at.ok_or(Status::INVALID_FIELD)?;
@@ -197,13 +227,34 @@ impl NvmeTarget {
         }
     }
 
+    //= NVMe base §Reservation Persistence: PTPL is bit 0; all namespaces that can if NSID is FFFFFFFFh.
+    fn set_persistence(&self, namespace: u32, persists: bool) -> Result<u64, Status> {
+        let all = namespace == u32::MAX;
+        let ids = self.subsystem.ids().filter(|id| all || *id == namespace);
+        for shared in ids.filter_map(|id| Some(&self.subsystem.namespace(id)?.shared)) {
+            if shared.may_persist() {
+                shared.set_persist(persists).map_err(|_| Status::INTERNAL_ERROR)?;
+            } else if persists && !all {
+                return Err(Status::INVALID_FIELD);
+            }
+        }
+        Ok(0)
+    }
+
     /// Checks the namespace identifier of a feature.
     fn check_scope(&self, which: u8, namespace: u32) -> Result<(), Status> {
         if which != id::HOST_ID {
             self.feature(which)?;
         }
-        if which == id::ERROR_RECOVERY {
-            return self.check_namespace(namespace);
+        match which {
+            id::ERROR_RECOVERY => return self.check_namespace(namespace),
+            id::RESERVATION_MASK | id::RESERVATION_PERSISTENCE if namespace == u32::MAX => {
+                return Ok(());
+            }
+            id::RESERVATION_MASK | id::RESERVATION_PERSISTENCE => {
+                return self.subsystem.active(namespace).map(|_| ());
+            }
+            _ => {}
         }
         if is_of_controller(namespace) {
             return Ok(());

@@ -10,6 +10,7 @@ use super::super::pdu::{Command, Status};
 use super::super::{BACKING_AT, instance_bytes};
 use super::NvmeTarget;
 use super::admin::KEEP_ALIVE_UNIT_MS;
+use super::copy;
 use super::event;
 use super::property::VERSION;
 use super::reset::{QUIESCE_TIME_MS, RESETS_MAX};
@@ -31,9 +32,19 @@ mod cns {
 //= NVMe base §Identify: data structures are 4096 bytes.
 const PAGE_BYTES: usize = 4096;
 
-/// Optional commands: Compare, Dataset Management, Write Zeroes.
-//= NVMe base §ONCS: bits 0, 2 and 3.
-const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3;
+/// Optional commands: Compare, Dataset Management, Write Zeroes, reservations, Verify, Copy.
+//= NVMe base §ONCS: bits 0, 2, 3, 5, 7 and 8.
+const COMMANDS: u16 = 1 << 0 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 7 | 1 << 8;
+
+/// Compare and Write.
+//= NVMe base §FUSES: bit 0. ACWU is 0: one block.
+const FUSED: u16 = 1;
+
+/// Reservations: all six types, the bit IEKEY of NVMe 1.3, and whether they may outlive the server.
+//= NVMe base §RESCAP: bits 1 to 6, 7, and 0.
+fn reservations(namespace: &Namespace) -> u8 {
+    0xfe | u8::from(namespace.shared.may_persist())
+}
 
 /// Log pages: Commands Supported and Effects, and offsets.
 //= NVMe base §LPA: bits 1 and 2.
@@ -111,11 +122,16 @@ impl NvmeTarget {
             cns::DESCRIPTORS => self.descriptors(id),
             // Protection information formats: none.
             cns::NAMESPACE_OF_SET => self.about_namespace(id, |_, _| {}),
-            // Zero: no limits for Write Zeroes and Dataset Management.
-            cns::CONTROLLER_OF_SET => Ok(Page::new().0),
+            //= NVM command set §VSL: as MDTS. Zero: no limits for Write Zeroes and Dataset Management.
+            cns::CONTROLLER_OF_SET => {
+                let mut page = Page::new();
+                page.put(0, [self.transfer_exponent()]);
+                Ok(page.0)
+            }
             cns::NAMESPACE_OF_ANY_SET => self.about_namespace(id, |page, namespace| {
-                //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, NSATTR, NSTAT.
-                page.put(1, [u8::from(self.subsystem.shared)])
+                //= NVMe base §I/O Command Set Independent Identify Namespace: NMIC, RESCAP, NSATTR and
+                // NSTAT.
+                page.put(1, [u8::from(self.subsystem.shared), reservations(namespace)])
                     .put(8, [protected(&namespace.geometry)])
                     .put(14, [1]);
             }),
@@ -175,8 +191,7 @@ impl NvmeTarget {
         let mut page = Page::new();
         page.text(4, 20, &subsystem.serial, b' ').text(24, 40, &subsystem.model, b' ');
         page.text(64, 8, FIRMWARE, b' ');
-        //= NVMe base §MDTS: a power of two in units of the smallest page, 4096 bytes.
-        page.put(77, [(self.max_transfer() / 4096).ilog2() as u8]);
+        page.put(77, [self.transfer_exponent()]);
         page.put16(78, id).put32(80, VERSION);
         //= NVMe base §CTRATT: bit 0, host identifiers of 128 bits.
         page.put32(96, 1);
@@ -209,11 +224,18 @@ impl NvmeTarget {
         //= NVMe base §SQES, CQES: entries of 2⁶ and 2⁴ bytes, least and most.
         page.put(512, [0x66, 0x44]);
         page.put32(516, subsystem.namespaces.len() as u32).put16(520, COMMANDS);
+        page.put16(522, FUSED).put16(534, copy::FORMATS);
         //= NVMe base §VWC: bit 0 if there is a cache; bits 2:1 = 10b, no flush of all at once.
         page.put(525, [4 | u8::from(self.has_cache())]);
         //= NVMe-oF §Identify Controller: OFCS bit 0, Disconnect.
         page.put16(1804, 1);
         page.0
+    }
+
+    /// Longest transfer.
+    //= NVMe base §MDTS: a power of two in units of the smallest page, 4096 bytes.
+    fn transfer_exponent(&self) -> u8 {
+        (self.max_transfer() / 4096).ilog2() as u8
     }
 
     /// The instance of all namespaces together.
@@ -247,10 +269,13 @@ fn describe(page: &mut Page, namespace: &Namespace, shared: bool) {
     // Namespaces of unrelated servers have different identities and would be refused then, so
     // unshared ones become separate disks.
     //= NVMe base §NMIC: bit 0, several controllers may be attached at once.
-    page.put(30, [u8::from(shared)]);
+    page.put(30, [u8::from(shared), reservations(namespace)]);
     //= NVMe base §DLFEAT: deallocated blocks read as zeroes; Write Zeroes may deallocate.
     page.put(33, [if geometry.trim_zeroes { 1 | 1 << 3 } else { 0 }]);
     page.put(48, u128::from(geometry.bytes()).to_le_bytes());
+    //= NVM command set §Identify Namespace data structure: MSSRL, MCL, MSRC.
+    page.put16(74, copy::range_max(geometry)).put32(76, copy::blocks_max(geometry));
+    page.put(80, [copy::RANGES_LIMIT]);
     page.put(99, [protected(geometry)]);
     page.put(104, namespace.disk.nguid()).put(120, namespace.disk.eui64());
     //= NVMe base §LBAF: no metadata, LBADS is the logarithm of the block size.

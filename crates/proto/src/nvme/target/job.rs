@@ -1,8 +1,9 @@
 //! Commands on an I/O queue that are neither reads nor writes, and those that wait for a buffer.
 
-use block::{Count, Done, Fault, Io, Op, Tag};
+use block::{Count, Done, Fault, Geometry, Io, Op, Tag};
 
-use crate::flow::{CLEAR_BYTES_MAX, Ranges, part_tag};
+use crate::flow::{CLEAR_BYTES_MAX, Ranges};
+use crate::scsi::Deed;
 use crate::{Ending, Outbox};
 
 use super::super::pdu::{CAPSULE_BYTES, Command, Entry, Status, admin, fabrics, io};
@@ -37,14 +38,23 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) -> Result<(), Ending> {
         self.learns(command.namespace());
+        if command.fuse() != 0 && command.opcode() != admin::FABRICS {
+            return self.fused(command, capsule, out);
+        }
         let result = match command.opcode() {
             admin::FABRICS => self.io_fabrics(command, out),
-            //= NVMe-oF §2.3: SGLs are used for all commands; and we fuse none.
+            //= NVMe-oF §2.3: SGLs are used for all commands.
             _ if !command.is_plain() => Err(Refused::Status(Status::INVALID_FIELD)),
             io::FLUSH => self.flush(command),
             io::WRITE_ZEROES => self.write_zeroes(command),
             io::DATASET_MANAGEMENT => self.dataset_management(command, out),
             io::COMPARE => self.compare(command, out),
+            io::VERIFY => self.verify(command, out),
+            io::COPY => self.copy(command, out),
+            io::RESERVATION_REGISTER | io::RESERVATION_ACQUIRE | io::RESERVATION_RELEASE => {
+                self.reservation(command, out)
+            }
+            io::RESERVATION_REPORT => self.report(command, out),
             _ => Err(Refused::Status(Status::INVALID_OPCODE)),
         };
         self.taken_up(result, command, capsule, out)
@@ -54,9 +64,7 @@ impl NvmeTarget {
         //= NVMe base §Flush: with VWC bits 2:1 = 10b the broadcast identifier is not valid.
         let namespace = self.subsystem.active(command.namespace())?;
         let unit = namespace.id;
-        if namespace.shared.is_gone() {
-            return Err(Status::INVALID_NAMESPACE.into());
-        }
+        self.check_bound(namespace, Deed::Flush)?;
         let place = BlockRange { unit, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Flushing).ok_or(Refused::Overrun)?;
         // Without a job: databases flush after every other write.
@@ -76,22 +84,17 @@ impl NvmeTarget {
     fn write_zeroes(&mut self, command: Command<'_>) -> Result<(), Refused> {
         let namespace = self.subsystem.active(command.namespace())?;
         let geometry = namespace.geometry;
-        let shift = geometry.block_bytes.trailing_zeros();
-        let (start, count) = (command.start_block(), u64::from(command.block_count()));
-        if start >= geometry.blocks || count > geometry.blocks - start {
-            return Err(Status::LBA_OUT_OF_RANGE.into());
-        }
+        let range = bytes_of(command.start_block(), command.block_count().into(), &geometry)?;
         if geometry.read_only {
             return Err(Status::WRITE_PROTECTED.into());
         }
-        namespace.check_bound(true)?;
+        self.check_bound(namespace, Deed::Write)?;
         let may_trim = command.word(12) & ZEROES_DEALLOCATE != 0 && geometry.trim_zeroes;
         let op = if may_trim { Op::Trim } else { Op::WriteZeroes };
         let place = BlockRange { unit: namespace.id, namespace: command.namespace(), ..NOWHERE };
         let slot = self.begin(command, place, SlotState::Working).ok_or(Refused::Overrun)?;
-        let ranges = vec![(start << shift, count << shift)];
-        self.slots[slot].job =
-            Some(Box::new(Job { entry: *command.0, ranges: Ranges::new(op, ranges) }));
+        let ranges = Ranges::new(op, vec![range]);
+        self.slots[slot].job = Some(Box::new(Job { entry: *command.0, ranges }));
         // Volumes have no FUA for zeroing: a flush follows it.
         self.slots[slot].data.fua = command.fua() && geometry.volatile;
         self.ask_for_ranges(slot);
@@ -104,13 +107,14 @@ impl NvmeTarget {
         out: &mut Outbox,
     ) -> Result<(), Refused> {
         let namespace = self.subsystem.active(command.namespace())?;
-        namespace.check_bound(true)?;
+        self.check_bound(namespace, Deed::Write)?;
         //= NVMe base §Dataset Management: NR is the number of ranges, less one.
         let len = ((command.word(10) & 0xff) + 1) * RANGE_BYTES;
         if command.sgl_len() < len {
             return Err(Status::SGL_LENGTH_INVALID.into());
         }
-        let place = BlockRange { unit: namespace.id, len, ..NOWHERE };
+        let unit = namespace.id;
+        let place = BlockRange { unit, namespace: command.namespace(), len, ..NOWHERE };
         self.collect(command, place, out)
     }
 
@@ -134,8 +138,10 @@ impl NvmeTarget {
         if command.fails() {
             return self.fail_when_drained(slot, out);
         }
-        if command.state == SlotState::Comparing {
-            return self.continue_compare(slot, out);
+        match command.state {
+            SlotState::Comparing => return self.continue_compare(slot, out),
+            SlotState::Fused => return self.continue_fused(slot, out),
+            _ => {}
         }
         let len = command.data.len as usize;
         let entry = command.job.as_ref().map_or([0; 64], |job| job.entry);
@@ -145,7 +151,12 @@ impl NvmeTarget {
             self.slots.release(slot);
             self.connect(now, Command(&entry), &buf[..len], out);
         } else {
-            self.deallocate(slot, &entry, &buf[..len], out);
+            let data = &buf[..len];
+            match Command(&entry).opcode() {
+                io::DATASET_MANAGEMENT => self.deallocate(slot, &entry, data, out),
+                io::COPY => self.copy_ranges(slot, &entry, data, out),
+                _ => self.reserve(slot, &entry, data, out),
+            }
         }
         out.give(buf);
     }
@@ -222,66 +233,15 @@ impl NvmeTarget {
         }
     }
 
-    fn compare(&mut self, command: Command<'_>, out: &mut Outbox) -> Result<(), Refused> {
-        let place = self.range_of(command, false)?;
-        let slot = self.begin(command, place, SlotState::Comparing).ok_or(Refused::Overrun)?;
-        self.expect_data(slot, command, out);
-        Ok(())
-    }
-
-    /// Continues a Compare: reads blocks to compare with the host's data.
-    fn continue_compare(&mut self, slot: u16, out: &mut Outbox) {
-        let compare = &mut self.slots[slot];
-        if compare.fails() {
-            return self.fail_when_drained(slot, out);
-        }
-        if compare.open || compare.data.in_flight != 0 {
-            return;
-        }
-        if compare.data.buf.is_none() {
-            let more = compare.moved < compare.data.len;
-            return if more { self.solicit(slot, out) } else { self.finish(slot, out) };
-        }
-        let len = compare.moved - compare.data.asked;
-        let mut buf = out.take_part(len as usize);
-        if let Some(short) = buf.take_if(|buf| buf.len() < len as usize) {
-            out.give(short);
-        }
-        if buf.is_none() {
-            return self.starve(slot);
-        }
-        compare.data.in_flight = 1;
-        let (tag, offset) = (
-            part_tag(slot, compare.data.asked),
-            compare.data.offset + u64::from(compare.data.asked),
-        );
-        let io = Io { tag, op: Op::Read, fua: false, len, offset, buf };
-        self.backlog.request(compare.data.unit, io);
-    }
-
-    fn compare_read(&mut self, slot: u16, done: Done, out: &mut Outbox) {
-        let compare = &mut self.slots[slot];
-        compare.data.in_flight = 0;
-        let len = (compare.moved - compare.data.asked) as usize;
-        let same = match (&compare.data.buf, &done.buf) {
-            (Some(ours), Some(theirs)) => ours[..len] == theirs[..len],
-            _ => false,
-        };
-        match done.result {
-            Err(fault) => compare.spoil(status_of(fault, Op::Read)),
-            Ok(()) if !same => compare.spoil(Status::COMPARE_FAILURE),
-            Ok(()) => compare.data.asked = compare.moved,
-        }
-        let bufs = [compare.data.buf.take(), done.buf];
-        bufs.into_iter().flatten().for_each(|buf| out.give(buf));
-        self.continue_compare(slot, out);
-    }
-
     /// An I/O of such a command has completed.
     #[cold]
     pub(super) fn job_completed(&mut self, slot: u16, done: Done, out: &mut Outbox) {
         match self.slots[slot].state {
             SlotState::Comparing => return self.compare_read(slot, done, out),
+            SlotState::Verifying => return self.verify_read(slot, done, out),
+            SlotState::Fused => return self.fused_done(slot, done, out),
+            SlotState::Copying => return self.copy_read(slot, done, out),
+            SlotState::Pasting => return self.copy_written(slot, done, out),
             SlotState::ShuttingDown => return self.flushed_for_shutdown(slot, done.result),
             SlotState::Flushing => return self.flushed(slot, done.result, out),
             _ => {}
@@ -314,6 +274,7 @@ impl NvmeTarget {
             flush.spoil(status_of(fault, Op::Flush));
         }
         self.finish(slot, out);
+        self.open_fences();
     }
 
     /// Handles a fabrics command on an I/O queue.
@@ -357,15 +318,29 @@ impl NvmeTarget {
             let wants_data = !slot.open && slot.data.buf.is_none() && slot.moved < slot.data.len;
             match slot.state {
                 SlotState::Reading if !slot.fails() => self.continue_read(number, out),
-                SlotState::Writing | SlotState::Collecting if wants_data && !slot.fails() => {
+                SlotState::Writing | SlotState::Collecting | SlotState::Fused
+                    if wants_data && !slot.fails() =>
+                {
                     self.solicit(number, out);
                 }
                 SlotState::Comparing => self.continue_compare(number, out),
+                SlotState::Fused => self.continue_fused(number, out),
+                SlotState::Verifying => self.continue_verify(number, out),
+                SlotState::Copying => self.continue_copy(number, out),
                 SlotState::Waiting => self.try_again(number, out),
                 _ => {}
             }
         }
     }
+}
+
+/// Offset and length in bytes of `count` blocks, at least one, that the namespace has.
+pub(super) fn bytes_of(start: u64, count: u64, geometry: &Geometry) -> Result<(u64, u64), Status> {
+    if start >= geometry.blocks || count > geometry.blocks - start {
+        return Err(Status::LBA_OUT_OF_RANGE);
+    }
+    let shift = geometry.block_bytes.trailing_zeros();
+    Ok((start << shift, count << shift))
 }
 
 /// Why a command is refused.

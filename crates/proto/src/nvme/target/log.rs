@@ -7,7 +7,7 @@ use crate::Outbox;
 use super::super::directory::{Portal, Subsystem};
 use super::super::pdu::{Command, Status, admin, io};
 use super::NvmeTarget;
-use super::event::retains_event;
+use super::event::{Events, retains_event};
 use super::identify::FIRMWARE;
 
 /// Log page identifiers.
@@ -20,6 +20,7 @@ mod page {
     pub(super) const EFFECTS: u8 = 0x05;
     pub(super) const RESETS: u8 = 0x1e;
     pub(super) const DISCOVERY: u8 = 0x70;
+    pub(super) const RESERVATIONS: u8 = 0x80;
 }
 
 /// Length of a header or an entry of the discovery log.
@@ -61,6 +62,10 @@ impl NvmeTarget {
                 events.map_or_else(Vec::new, |events| events.changed_list(retain))
             }
             (page::EFFECTS, false) => effects(),
+            (page::RESERVATIONS, false) => {
+                let events = self.admin.as_ref().map(|admin| &admin.events);
+                events.map_or_else(Vec::new, Events::reservation_log)
+            }
             // Every reset of another controller is complete when it is answered.
             //= NVMe base §Cross-Controller Reset log page: NE is the number of entries.
             (page::RESETS, false) => vec![0; 8],
@@ -70,7 +75,11 @@ impl NvmeTarget {
         //= NVMe base §Get Log Page: an offset beyond the log is an invalid field.
         let from = usize::try_from(offset).ok().filter(|from| *from <= log.len());
         let part = &log[from.ok_or(Status::INVALID_FIELD)?..];
-        self.answer_page(command, &part[..part.len().min(len as usize)], len as usize, out)
+        self.answer_page(command, &part[..part.len().min(len as usize)], len as usize, out)?;
+        if id == page::RESERVATIONS && offset == 0 && !retains_event(command) {
+            self.admin.iter_mut().for_each(|admin| admin.events.reservation_log_was_read());
+        }
+        Ok(())
     }
 
     /// The requested part of the discovery log.
@@ -183,10 +192,19 @@ fn effects() -> Vec<u8> {
     ] {
         log[usize::from(opcode) * 4] = SUPPORTED;
     }
-    for opcode in [io::FLUSH, io::READ, io::COMPARE] {
+    for opcode in [
+        io::FLUSH,
+        io::READ,
+        io::COMPARE,
+        io::VERIFY,
+        io::RESERVATION_REGISTER,
+        io::RESERVATION_REPORT,
+        io::RESERVATION_ACQUIRE,
+        io::RESERVATION_RELEASE,
+    ] {
         log[IO_COMMANDS + usize::from(opcode) * 4] = SUPPORTED;
     }
-    for opcode in [io::WRITE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT] {
+    for opcode in [io::WRITE, io::WRITE_ZEROES, io::DATASET_MANAGEMENT, io::COPY] {
         log[IO_COMMANDS + usize::from(opcode) * 4] = SUPPORTED | CHANGES_BLOCKS;
     }
     log

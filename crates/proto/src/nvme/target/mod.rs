@@ -4,7 +4,8 @@
 //! or an I/O queue. `command` and `data` receive I/O commands and their data, `answer` sends data
 //! and completions: the hot path. Of the other files, `admin` dispatches admin commands to
 //! `property`, `identify`, `feature`, `log`, `event` and `reset`, `arrival` lets in and out, `job` handles
-//! I/O commands other than read and write, and `end` terminates the connection. A command has a
+//! I/O commands other than read and write, `verify`, `fused` and `copy` those that read blocks to do
+//! something with them, `reserve` reservations, and `end` terminates the connection. A command has a
 //! slot of `slot` with one or more I/Os.
 
 mod admin;
@@ -13,16 +14,20 @@ mod answer;
 mod arrival;
 mod command;
 mod connect;
+mod copy;
 mod data;
 mod event;
 mod feature;
+mod fused;
 mod identify;
 mod job;
 mod log;
 mod open;
 mod property;
+mod reserve;
 mod reset;
 mod slot;
+mod verify;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -43,6 +48,8 @@ use super::wire::Wire;
 use admin::Admin;
 use alive::Alive;
 use arrival::Held;
+use fused::Pair;
+use reserve::Reserving;
 use slot::Commands;
 
 /// Settings of the connections of a portal.
@@ -97,6 +104,8 @@ enum Stage {
     Admin,
     /// An I/O queue.
     Io,
+    /// An I/O queue whose last command is the first of two fused ones.
+    Fused,
 }
 
 /// One connection, which is one queue of a controller.
@@ -130,6 +139,10 @@ pub struct NvmeTarget {
     held: Option<Box<Held>>,
     /// Failed flushes that the host knows of.
     losses: KnownLosses,
+    /// Fused commands.
+    pairs: Vec<Pair>,
+    /// Reservations as they concern this queue.
+    reserving: Reserving,
     /// I/Os that are with volumes, of a connection that is lost.
     leftovers: Leftovers,
     /// A line for the log.
@@ -212,6 +225,8 @@ impl NvmeTarget {
             presence: None,
             held: None,
             losses: KnownLosses::default(),
+            pairs: Vec::new(),
+            reserving: Reserving::default(),
             leftovers: Leftovers::default(),
             remark: None,
             leaving: false,
@@ -251,6 +266,12 @@ impl NvmeTarget {
     /// Queue identifier, 0 for the admin queue, once connected.
     pub fn queue_id(&self) -> Option<u16> {
         Some(self.member.as_ref()?.queue())
+    }
+
+    /// Whether this is an I/O queue.
+    #[inline(always)]
+    fn is_io_queue(&self) -> bool {
+        matches!(self.stage, Stage::Io | Stage::Fused)
     }
 
     /// Handles received bytes until all are consumed or the connection ends.
@@ -375,7 +396,7 @@ impl Endpoint for NvmeTarget {
     fn receive(&mut self, now: Nanos, bytes: &[u8], out: &mut Outbox) -> Result<(), Ending> {
         self.alive.heard(now);
         let mut bytes = bytes;
-        if self.stage == Stage::Io && !self.is_member() {
+        if self.is_io_queue() && !self.is_member() {
             return Ok(());
         }
         let mut landing = Landing::new(std::mem::take(&mut self.memories));
@@ -418,6 +439,7 @@ impl Target for NvmeTarget {
             self.retry_held(now, out);
         }
         self.settle(out);
+        self.pass_fences(out);
         self.retry_starving(out);
     }
 
@@ -427,7 +449,8 @@ impl Target for NvmeTarget {
 
     fn starves(&self) -> bool {
         let settles = self.admin.as_ref().is_some_and(|admin| admin.settling.is_under_way());
-        !self.backlog.starving.is_empty() || self.held.is_some() || settles
+        let waits = settles || self.reserving.waits();
+        !self.backlog.starving.is_empty() || self.held.is_some() || waits
     }
 
     fn take_remark(&mut self) -> Option<String> {
@@ -438,12 +461,16 @@ impl Target for NvmeTarget {
         std::mem::take(&mut self.notices)
     }
 
-    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, _out: &mut Outbox) {
+    fn notice(&mut self, notice: &Notice, is_there: &mut dyn FnMut() -> bool, out: &mut Outbox) {
         match notice {
-            Notice::ControllerEnded if self.stage == Stage::Io => {
+            Notice::ControllerEnded if self.is_io_queue() => {
                 self.is_member();
             }
-            Notice::PeerCame(new) if self.stage == Stage::Io => self.meet(new, is_there),
+            Notice::PeerCame(new) if self.is_io_queue() => self.meet(new, is_there),
+            Notice::UnitNews(unit, told) if self.stage == Stage::Admin => {
+                self.hear(*unit, told, out);
+            }
+            Notice::TasksEnd(end) if self.is_io_queue() => self.tasks_end(end, out),
             Notice::ControllerEnded
             | Notice::UnitReset(_)
             | Notice::UnitNews(..)

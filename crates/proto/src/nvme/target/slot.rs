@@ -6,7 +6,7 @@ use block::{Op, Pool};
 
 use crate::flow::{Ranges, Slots, Transfer};
 
-use super::super::pdu::{Entry, Status};
+use super::super::pdu::{Command, Entry, Status, io};
 
 /// A command in flight.
 #[derive(Debug, Default)]
@@ -47,12 +47,21 @@ pub(super) enum SlotState {
     Writing,
     /// Comparing data of the host with that of the volume.
     Comparing,
+    /// Reading blocks to find out whether they can be read.
+    Verifying,
+    /// A Compare or a Write, fused with another command.
+    Fused,
+    /// Reading a part of a copy, and writing it.
+    Copying,
+    Pasting,
     /// Collecting ranges, or data of Connect.
     Collecting,
     /// Working on the ranges of a [`Job`].
     Working,
     /// Flushing, alone or after a [`Job`].
     Flushing,
+    /// Waiting until the commands of hosts that it preempted have ended.
+    Fenced,
     /// Waiting until another controller is reset.
     Resetting,
     /// Flushing volumes before the controller reports that it is shut down.
@@ -73,6 +82,15 @@ impl Job {
     /// A command that needs its data first.
     pub(super) fn new(entry: Entry) -> Job {
         Job { entry, ranges: Ranges::new(Op::Flush, Vec::new()) }
+    }
+
+    /// Dword 0 of the completion of a command that failed.
+    //= NVM command set §Copy command: the number of the first range that was not copied.
+    pub(super) fn result(&self) -> u64 {
+        match Command(&self.entry).opcode() {
+            io::COPY => self.ranges.index() as u64,
+            _ => 0,
+        }
     }
 }
 

@@ -1,8 +1,16 @@
 //! An independent model of persistent reservations: tables and arrays, written from the clauses,
-//! without any code of the machine that it judges.
+//! without any code of the machine that it judges. Tests of joined ends include this file, too.
+#![allow(dead_code)] // Each of both uses a part.
 
-/// Initiator ports of a history.
-pub(super) const PORTS: usize = 4;
+/// Parties of a history: initiator ports, and hosts over NVMe from [`HOSTS`] on.
+pub(super) const PORTS: usize = 5;
+pub(super) const HOSTS: usize = 3;
+
+/// Actions beyond the codes of SPC-4: Register, Unregister and Replace of NVMe, the last two also
+/// with the bit IEKEY.
+pub(super) const JOIN: u8 = 10;
+pub(super) const LEAVE: [u8; 2] = [11, 12];
+pub(super) const REPLACE: [u8; 2] = [13, 14];
 
 /// A command of a history: service action, type, key and service action key.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +62,11 @@ impl Model {
         if self.keys[port] != 0 { row.2 } else { row.1 }
     }
 
+    /// Whether somebody who cannot register may read, and write.
+    pub(super) fn may_stranger(&self) -> [bool; 2] {
+        TABLE.iter().find(|row| row.0 == self.kind).map_or([true; 2], |row| row.1)
+    }
+
     fn owns(&self, port: usize) -> bool {
         match self.kind {
             0 => false,
@@ -78,6 +91,9 @@ impl Model {
     pub(super) fn ask(&mut self, port: usize, ask: Ask) -> End {
         self.told.clear();
         self.stopped.clear();
+        if ask.action >= JOIN {
+            return self.ask_host(port, ask);
+        }
         let registers = ask.action == 0 || ask.action == 6;
         let right = self.keys[port] == ask.key && (registers || self.keys[port] != 0);
         if !right && ask.action != 6 {
@@ -107,6 +123,23 @@ impl Model {
             }
             _ => return self.preempt(port, ask),
         }
+        End::Good
+    }
+
+    /// Reservation Register.
+    fn ask_host(&mut self, host: usize, ask: Ask) -> End {
+        let has = self.keys[host];
+        let (may, key) = match ask.action {
+            JOIN => (has == 0 || has == ask.new_key, ask.new_key),
+            11 => (has != 0 && has == ask.key, 0),
+            12 => (has != 0, 0),
+            13 => (has != 0 && has == ask.key, ask.new_key),
+            _ => (true, ask.new_key),
+        };
+        if !may {
+            return End::Conflict;
+        }
+        self.register(host, key);
         End::Good
     }
 

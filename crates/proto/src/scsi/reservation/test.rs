@@ -1,6 +1,6 @@
 //! The machine against the model, by seeded histories.
 
-use super::model::{Ask, End, Model, PORTS};
+use super::model::{Ask, End, HOSTS, JOIN, LEAVE, Model, PORTS, REPLACE};
 use super::*;
 use crate::scsi::Key;
 
@@ -9,7 +9,10 @@ const COMMANDS: usize = 24;
 const KINDS: [u8; 6] = [1, 3, 5, 6, 7, 8];
 
 fn nexus(port: usize) -> Nexus {
-    Nexus { name: format!("iqn.2026-01.test:{port}"), isid: [port as u8; 6] }
+    match port {
+        HOSTS.. => Nexus::Host([port as u8; 16]),
+        _ => Nexus::Port { name: format!("iqn.2026-01.test:{port}"), isid: [port as u8; 6] },
+    }
 }
 
 /// A command that is likely to do something: few keys, mostly the right one.
@@ -19,7 +22,15 @@ fn any_ask(model: &Model, port: usize, chance: &mut u64) -> Ask {
     let key = if below(8) == 0 { below(4) as u64 } else { own };
     let other = model.keys[below(PORTS)];
     let new_key = if below(4) == 0 { other } else { below(4) as u64 };
-    Ask { action: [0, 1, 1, 2, 3, 4, 4, 5, 6, 6][below(10)], kind: KINDS[below(6)], key, new_key }
+    let action = [0, 1, 1, 2, 3, 4, 4, 5, 6, 6][below(10)];
+    let kind = KINDS[below(6)];
+    let (action, new_key) = match action {
+        // No host registers the key zero: the command is refused before.
+        0 if port >= HOSTS => ([JOIN, LEAVE[0], REPLACE[0]][below(3)], new_key.max(1)),
+        6 if port >= HOSTS => ([JOIN, LEAVE[1], REPLACE[1]][below(3)], new_key.max(1)),
+        action => (action, new_key),
+    };
+    Ask { action, kind, key, new_key }
 }
 
 fn out_of(ask: Ask) -> ReserveOut {
@@ -30,14 +41,21 @@ fn out_of(ask: Ask) -> ReserveOut {
         3 => Action::Clear,
         4 => Action::Preempt { abort: false },
         5 => Action::Preempt { abort: true },
+        JOIN => Action::Join,
+        action if LEAVE.contains(&action) => Action::Leave { ignore: action == LEAVE[1] },
+        action if REPLACE.contains(&action) => Action::Replace { ignore: action == REPLACE[1] },
         _ => Action::Register { ignore: true },
     };
-    ReserveOut { action, kind: Kind::of_code(ask.kind), key: ask.key, service_key: ask.new_key }
+    let (kind, key, service_key) = (Kind::of_code(ask.kind), ask.key, ask.new_key);
+    ReserveOut { action, kind, key, service_key, persist: None }
 }
 
 /// Effects on others, in the model's words.
 fn consequences(effects: &Effects) -> (Vec<(usize, u8)>, Vec<usize>) {
-    let port = |nexus: &Nexus| usize::from(nexus.isid[0]);
+    let port = |nexus: &Nexus| match nexus {
+        Nexus::Port { isid, .. } => usize::from(isid[0]),
+        Nexus::Host(id) => usize::from(id[0]),
+    };
     let told = |(to, sense): &(Nexus, Sense)| {
         assert_eq!((sense.key, sense.asc), (Key::UnitAttention, 0x2a));
         (port(to), sense.ascq)
@@ -103,8 +121,9 @@ fn registrations_have_a_limit() {
         kind: None,
         key: 0,
         service_key: 5,
+        persist: None,
     };
-    let port = |number: usize| Nexus { name: format!("iqn.{number}"), isid: [0; 6] };
+    let port = |number: usize| Nexus::Port { name: format!("iqn.{number}"), isid: [0; 6] };
     for number in 0..REGISTRATIONS_MAX {
         assert_eq!(machine.change(&port(number), &register), Ok(Effects::default()));
     }
@@ -121,6 +140,7 @@ fn spc_2_reservations_do_not_mix_with_persistent_ones() {
         kind: None,
         key: 0,
         service_key: 5,
+        persist: None,
     };
     machine.reserve_legacy(1).unwrap();
     assert_eq!(machine.change(&nexus(1), &register), Err(Refusal::Conflict));

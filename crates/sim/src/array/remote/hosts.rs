@@ -265,6 +265,7 @@ fn config(disks: &Disks, leg: usize, started: u64) -> ServeConfig {
         lun: 1,
         volume: volume(geometry, None),
         disk: DiskId::new([leg as u8; 16]),
+        reservations: Default::default(),
     };
     ServeConfig {
         counts: false,
