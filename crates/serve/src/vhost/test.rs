@@ -44,8 +44,14 @@ fn serve(place: &Place) -> VhostServer {
         let uri: Uri = uri.parse().unwrap();
         let volume = volume::open(&uri, Purpose::Store).unwrap();
         let disk = crate::DiskId::new([7; 16]);
-        let export =
-            Export { target: name.to_owned(), subsystem: name.to_owned(), lun: 1, volume, disk };
+        let export = Export {
+            target: name.to_owned(),
+            subsystem: name.to_owned(),
+            lun: 1,
+            volume,
+            disk,
+            reservations: Default::default(),
+        };
         VhostVolume { name: name.to_owned(), export, read_only: false }
     };
     let volumes = vec![
