@@ -76,6 +76,14 @@ pub enum OpenRingError {
          io_uring_setup in the container's seccomp profile"
     )]
     Forbidden,
+    /// A seccomp filter forbids it. Those of podman and buildah answer as a kernel without io_uring
+    /// would.
+    #[error(
+        "io_uring is not permitted by the container's seccomp profile: start it with \
+         '--security-opt seccomp=unconfined', or allow io_uring_setup, io_uring_enter and \
+         io_uring_register in the profile"
+    )]
+    Filtered,
     /// The kernel has no io_uring, or an old one.
     #[error("the io_uring of this kernel is missing or too old: Linux 5.11 or newer is needed")]
     Missing,
@@ -98,9 +106,25 @@ fn memory_remedy() -> String {
     address_limit_words().unwrap_or_else(|| ": raise 'ulimit -l', the locked memory".to_owned())
 }
 
+/// Whether the host forbids io_uring to some or all processes.
+fn is_disabled() -> bool {
+    let setting = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    setting.is_ok_and(|text| text.trim() != "0")
+}
+
+/// Whether a seccomp filter decides on the system calls of this process (proc_pid_status(5)).
+fn is_filtered() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.strip_prefix("Seccomp:").is_some_and(|mode| mode.trim() == "2"))
+}
+
 impl From<io::Error> for OpenRingError {
     fn from(error: io::Error) -> OpenRingError {
         match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) if is_disabled() => OpenRingError::Forbidden,
+            Some(libc::EPERM | libc::EACCES | libc::ENOSYS) if is_filtered() => {
+                OpenRingError::Filtered
+            }
             Some(libc::EPERM | libc::EACCES) => OpenRingError::Forbidden,
             Some(libc::ENOSYS) => OpenRingError::Missing,
             Some(libc::EMFILE | libc::ENFILE) => OpenRingError::Files,
