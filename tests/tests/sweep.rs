@@ -273,7 +273,10 @@ fn a_model_is_swept_over_what_it_consists_of() {
         ("sweep simulate x25-m --axis system=x25-m,nothing.toml", "cannot read nothing.toml"),
         ("sweep simulate x25-m --axis volume=null:1g", "creates its own volumes"),
         ("sweep simulate x25-m --p99 1ms", "x25-m is not calibrated"),
-        ("sweep race --axis protocol=iscsi,nvme", "protocol=nvme: use iscsi or nvme-tcp"),
+        (
+            "sweep race --axis protocol=iscsi,nvme",
+            "protocol=nvme: use iscsi, nvme-tcp or vhost-user",
+        ),
         ("sweep race --axis targets=1,0", "at least one target"),
         ("sweep race --axis by=run", "unknown setting 'by'"),
         ("sweep race --axis cores=64000", "is not available"),
