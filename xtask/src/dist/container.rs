@@ -34,6 +34,8 @@ pub fn make(release: &Release, tree: &Path, staged: &Path, folder: &Path) -> Res
     let mut build = buildah();
     build.args(["build", "--isolation", "chroot", "--timestamp", &release.epoch, "--tag", &image]);
     build.args(["--identity-label=false", "--build-arg", &format!("VERSION={}", release.version)]);
+    // Empty, and of this image alone: the archive is packed before.
+    std::fs::create_dir_all(staged.join("results"))?;
     tool(build.arg("--file").arg(&recipe).arg(staged))?;
     let file = folder.join(format!("{}-{}-oci.tar", release.name(), std::env::consts::ARCH));
     let layout = folder.join("work/layout");
