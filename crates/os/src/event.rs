@@ -93,7 +93,7 @@ impl EventSet {
 
     /// Removes a descriptor. A peer may hold the same file, so a close alone removes nothing.
     pub fn remove(&self, fd: &impl AsFd) {
-        // One that was never added is not there.
+        // A descriptor that was never added causes ENOENT.
         let _ = epoll::delete(&self.epoll, fd);
     }
 

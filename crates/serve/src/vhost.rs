@@ -47,7 +47,7 @@ pub enum VhostError {
     /// A socket cannot be opened.
     #[error("{path}: {why}", path = .path.display())]
     Socket {
-        /// Its path.
+        /// Path of the socket.
         path: PathBuf,
         /// Reason of the failure.
         why: io::Error,

@@ -33,7 +33,7 @@ pub(crate) struct Vhost {
     device: Arc<Device>,
 }
 
-/// What all lanes share.
+/// State that all lanes share.
 struct Device {
     path: PathBuf,
     geometry: Geometry,

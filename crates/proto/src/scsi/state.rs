@@ -68,11 +68,11 @@ pub(crate) enum Deed {
 pub enum Medium {
     /// The session prevents its removal.
     Prevent,
-    /// The session does so no longer.
+    /// The session allows its removal again.
     Allow,
-    /// Hosts find none from now on.
+    /// Hosts find no medium from now on.
     Eject,
-    /// It is there again.
+    /// The medium is present again.
     Load,
 }
 

@@ -35,7 +35,7 @@ pub struct QueueStart {
 pub struct Known {
     /// Features that both ends have.
     pub features: Features,
-    /// Its configuration.
+    /// Configuration space.
     pub config: Config,
     /// Number of queues that the device can serve.
     pub queues: u16,

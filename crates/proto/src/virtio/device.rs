@@ -30,9 +30,9 @@ const PART_BYTES: u64 = Pool::LARGE_BYTES as u64;
 /// The volume behind a device.
 #[derive(Clone, Debug)]
 pub struct Disk {
-    /// Its geometry.
+    /// Geometry.
     pub geometry: Geometry,
-    /// Its bytes, if they are memory of this process.
+    /// Bytes of the volume, if they are memory of this process.
     pub memory: Option<Memory>,
     /// Serial number in ASCII, padded with zeroes.
     pub serial: [u8; ID_BYTES],
@@ -74,7 +74,7 @@ struct Flight {
 /// A request, checked against the volume.
 #[derive(Clone, Copy, Debug, Default)]
 enum Request {
-    /// It is answered with this status alone.
+    /// UNSUPP is the only answer.
     #[default]
     Unsupported,
     Invalid,

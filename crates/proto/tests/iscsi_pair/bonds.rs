@@ -258,7 +258,7 @@ impl Volume {
         self.spread();
     }
 
-    /// What each protocol says of persistence: REPORT CAPABILITIES, the reservation report, the
+    /// Persistence as each protocol reports it: REPORT CAPABILITIES, the reservation report, the
     /// feature, and Identify.
     fn persistence(&mut self) -> ([u8; 2], u8, u64, u8) {
         let cdb = [0x5e, 2, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0];

@@ -11,7 +11,7 @@ use super::Past;
 pub struct Served {
     /// Listening addresses, as "iscsi=127.0.0.1:3260".
     pub portals: Vec<String>,
-    /// Its volumes.
+    /// Volumes.
     pub volumes: Vec<ServedVolume>,
     /// Hosts that are connected now.
     pub hosts: Vec<ServedHost>,
